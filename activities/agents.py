@@ -1,0 +1,77 @@
+"""load_agent: checks the input of a run, resolves its agent, and claims its id."""
+
+from collections.abc import Mapping
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from activities.tool import Tool
+from domain import agent, errors, request, spend
+from domain.agent import Agent, Definition
+from domain.request import LoadRequest, RunRequest
+from domain.tool import ToolSpec
+from store.database import Database
+from store.runs import Runs
+from store.settings import Settings
+
+
+class Agents:
+    """Resolves agents against the tools that this worker has."""
+
+    def __init__(
+        self, settings: Settings, database: Database, tools: Mapping[str, Tool], *, search_attributes: bool
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._tools = tools
+        self._search_attributes = search_attributes
+
+    @activity.defn(name="load_agent")
+    async def load(self, asked: LoadRequest) -> Definition:
+        """The definition that the run goes by from here on."""
+        info = activity.info()
+        run_id = info.workflow_id or ""
+        try:
+            request.check_run_id(run_id)
+            wanted = request.parse(asked.raw)
+            definition = self._resolve(wanted, agent.find(wanted.agent), asked.run)
+            await Runs(self._database, info.namespace).claim(run_id, asked.run)
+        except errors.Refused as error:
+            benign = ApplicationErrorCategory.BENIGN
+            raise ApplicationError(str(error), type="refused", non_retryable=True, category=benign) from None
+        return definition
+
+    def _resolve(self, wanted: RunRequest, found: Agent, run: str) -> Definition:
+        model = wanted.model or self._settings.model or self._default_model(found)
+        limits = found.limits.over(wanted.limits)
+        price = spend.PRICES.get(model)
+        if price is None and limits.usd is not None:
+            raise errors.BadRequest(f"the price of {model!r} is not known, so a limit in usd cannot hold; limit tokens")
+        return Definition(
+            run=run,
+            agent=found.name,
+            instructions=found.instructions,
+            task=self._task(wanted, found),
+            model=model,
+            max_tokens=found.max_tokens,
+            tools=sorted(map(self._spec, found.tools), key=lambda tool: tool.name),
+            limits=limits,
+            price=price,
+            requested_by=wanted.requested_by,
+            search_attributes=self._search_attributes,
+            simulated=self._settings.sandbox_answers,
+        )
+
+    def _default_model(self, found: Agent) -> str:
+        return spend.SANDBOX_MODEL if self._settings.sandbox_answers else found.model
+
+    def _task(self, wanted: RunRequest, found: Agent) -> str:
+        task = wanted.task or found.task
+        if task is None:
+            raise errors.BadRequest(f'the agent {found.name!r} needs a task: {{"agent": "{found.name}", "task": "…"}}')
+        return task
+
+    def _spec(self, name: str) -> ToolSpec:
+        if name not in self._tools:
+            raise errors.BadRequest(f"the agent names the tool {name!r}, which is not in activities/tools/")
+        return self._tools[name].spec

@@ -1,0 +1,54 @@
+"""Cleaning: what a tool returned, made fit for history, the model and people: readable, bounded, without secrets."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pydantic import SecretStr
+
+from store.settings import Settings
+
+MAX_RESULT_BYTES = 64_000
+REDACTED = "[secret removed]"
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_SECRETS = re.compile(
+    r"sk-ant-[A-Za-z0-9_-]{16,}"
+    r"|\b(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}"
+    r"|\bwhsec_[A-Za-z0-9]{16,}"
+    r"|\bAKIA[0-9A-Z]{16}\b"
+    r"|\bgh[pousr]_[A-Za-z0-9]{30,}"
+    r"|\bxox[abprs]-[A-Za-z0-9-]{10,}"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+    r"|(?i:\bbearer\s+)[A-Za-z0-9._~+/-]{20,}=*",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """`text` is what the model reads; `whole` is everything, cleaned, when `text` had to be clipped."""
+
+    text: str
+    whole: str | None = None
+
+
+def known_secrets(settings: Settings) -> list[str]:
+    """The values of every secret setting, to be removed wherever they turn up."""
+    values = (getattr(settings, name) for name in type(settings).model_fields)
+    return [value.get_secret_value() for value in values if isinstance(value, SecretStr) and value.get_secret_value()]
+
+
+def clean(text: str, secrets: Iterable[str] = ()) -> Cleaned:
+    """Remove what breaks readers and what nobody may read, then clip at a whole character."""
+    readable = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", _CONTROL.sub("", _ANSI.sub("", text)))
+    for secret in secrets:
+        readable = readable.replace(secret, REDACTED)
+    readable = _SECRETS.sub(REDACTED, readable)
+    size = len(readable.encode())
+    if size <= MAX_RESULT_BYTES:
+        return Cleaned(readable)
+    head = readable.encode()[:MAX_RESULT_BYTES].decode(errors="ignore")
+    return Cleaned(f"{head}\n[clipped: {size} bytes, the first {MAX_RESULT_BYTES} are shown]", whole=readable)

@@ -1,0 +1,201 @@
+"""call_model: one assistant turn from the Messages API, streamed, paid once."""
+
+import asyncio
+from typing import Any
+
+import anthropic
+from anthropic.types import Message as ApiMessage
+from temporalio import activity
+
+from activities import model_errors
+from activities.heartbeat import beating
+from activities.model_errors import BadAnswer
+from activities.pull import Transcripts
+from domain import digest
+from domain.agent import Definition
+from domain.model import MAX_ANSWER_BYTES, ModelAnswer, ModelCall
+from domain.spend import Usage
+from domain.transcript import Message
+from store import crash
+from store.ledger import Begun, Entry, Ledger, model_key
+from store.settings import Settings
+
+# Seconds without one byte, pings included, after which a stream is taken for dead.
+STALE_S = 120.0
+CONNECT_S = 5.0
+EPHEMERAL = {"type": "ephemeral"}
+
+
+class Model:
+    """Calls the model; the ledger knows each call before it leaves and after it came back."""
+
+    def __init__(self, settings: Settings, ledger: Ledger) -> None:
+        self._settings = settings
+        self._ledger = ledger
+        self._transcripts = Transcripts()
+        self._client: anthropic.AsyncAnthropic | None = None
+
+    @activity.defn(name="call_model")
+    async def call(self, call: ModelCall) -> ModelAnswer:
+        """The answer to this ask of this step: from the ledger if it was paid for, else from the API."""
+        async with beating():
+            definition, messages = await self._transcripts.pull(call)
+            if call.step > 1 and call.ask == 1 and activity.info().attempt == 1:
+                crash.point("step.end")
+            request = body(definition, messages, call.max_tokens)
+            entry = self._entry(call, definition, request)
+            crash.point("model.begin")
+            begun = await self._ledger.begin(entry)
+            if begun.result is None:
+                return await self._paid(call, entry, begun, request)
+            return _stored(begun)
+
+    def _entry(self, call: ModelCall, definition: Definition, request: dict[str, Any]) -> Entry:
+        info = activity.info()
+        return Entry(
+            key=model_key(definition.run, call.step, call.ask),
+            kind="model",
+            namespace=info.namespace,
+            run_id=info.workflow_id or "",
+            step=call.step,
+            position=call.ask,
+            name=definition.model,
+            digest=digest.sha256(request),
+        )
+
+    async def _paid(self, call: ModelCall, entry: Entry, begun: Begun, request: dict[str, Any]) -> ModelAnswer:
+        crash.point("model.begun")
+        exchange = Exchange(self._ledger, entry.key)
+        try:
+            message = await exchange.run(self._api(), request, self._headers(entry, begun, call))
+            answer = _answer(message, begun)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            await self._ledger.fail(entry.key, type(error).__name__, exchange.reached)
+            raise model_errors.failure(error, begun.failures + 1) from error
+        crash.point("model.received")
+        stored = await self._ledger.finish(
+            entry.key, answer.model_dump(mode="json"), answer.usage.model_dump(mode="json")
+        )
+        crash.point("model.done")
+        return ModelAnswer.model_validate(stored)
+
+    def _api(self) -> anthropic.AsyncAnthropic:
+        """The client: Temporal is the one retry owner, and the timeout is between two bytes."""
+        if self._client is None:
+            key = self._settings.anthropic_api_key
+            self._client = anthropic.AsyncAnthropic(
+                api_key=key.get_secret_value() if key else "sandbox",
+                base_url=self._settings.messages_url,
+                max_retries=0,
+                timeout=anthropic.Timeout(STALE_S, connect=CONNECT_S),
+            )
+        return self._client
+
+    def _headers(self, entry: Entry, begun: Begun, call: ModelCall) -> dict[str, str]:
+        """Which ask this is; told to stand-ins only, which choose their turn by it. Nothing of a run leaves in it."""
+        if self._settings.anthropic_api_key:
+            return {}
+        return {
+            "x-dayflow-step": str(call.step),
+            "x-dayflow-ask": str(call.ask),
+            "x-dayflow-attempt": str(begun.attempt),
+        }
+
+
+class Exchange:
+    """One request and its stream. `reached`: the usage known so far, None while nothing was paid."""
+
+    def __init__(self, ledger: Ledger, key: str) -> None:
+        self._ledger = ledger
+        self._key = key
+        self.reached: dict[str, int] | None = None
+
+    async def run(
+        self, client: anthropic.AsyncAnthropic, request: dict[str, Any], headers: dict[str, str]
+    ) -> ApiMessage:
+        """The whole message; a `BadAnswer` if the stream ended without its end."""
+        stopped, open_blocks = False, 0
+        async with client.messages.stream(**request, extra_headers=headers) as stream:
+            async for event in stream:
+                match event.type:
+                    case "message_start":
+                        await self._started(event.message)
+                    case "content_block_start":
+                        open_blocks += 1
+                    case "content_block_stop":
+                        open_blocks -= 1
+                    case "message_stop":
+                        stopped = True
+            if not stopped or open_blocks:
+                raise BadAnswer("the stream ended without message_stop")
+            message = await stream.get_final_message()
+        if not isinstance(message, ApiMessage) or message.stop_reason is None:
+            raise BadAnswer("the answer is no finished message")
+        return message
+
+    async def _started(self, message: ApiMessage) -> None:
+        self.reached = usage_of(message).model_dump(mode="json")
+        await self._ledger.saw(self._key, self.reached)
+        crash.point("model.stream")
+
+
+def body(definition: Definition, messages: list[Message], max_tokens: int) -> dict[str, Any]:
+    """The request. Its prefix is the same bytes in every step, worker and execution, so that the cache hits."""
+    tools = [
+        {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+        for tool in definition.tools
+    ]
+    return {
+        "model": definition.model,
+        "max_tokens": max_tokens,
+        "system": [{"type": "text", "text": definition.instructions, "cache_control": EPHEMERAL}],
+        "messages": _marked(messages),
+        **({"tools": tools} if tools else {}),
+    }
+
+
+def _marked(messages: list[Message]) -> list[Message]:
+    """The messages with a cache breakpoint on the last block of the newest user turn."""
+    *before, last = messages
+    if last["role"] != "user" or not isinstance(last["content"], list):
+        return messages
+    *blocks, end = last["content"]
+    return [*before, {**last, "content": [*blocks, {**end, "cache_control": EPHEMERAL}]}]
+
+
+def usage_of(message: ApiMessage) -> Usage:
+    """The API's counters; optional ones may be missing."""
+    used = message.usage
+    hourly = used.cache_creation.ephemeral_1h_input_tokens if used.cache_creation else 0
+    return Usage(
+        input_tokens=used.input_tokens or 0,
+        output_tokens=used.output_tokens or 0,
+        cache_read_tokens=used.cache_read_input_tokens or 0,
+        cache_write_tokens=used.cache_creation_input_tokens or 0,
+        cache_write_1h_tokens=hourly or 0,
+    )
+
+
+def _answer(message: ApiMessage, begun: Begun) -> ModelAnswer:
+    raw = message.to_dict()
+    content = raw["content"]
+    if not isinstance(content, list) or len(digest.canonical(content)) > MAX_ANSWER_BYTES:
+        raise BadAnswer(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
+    details = raw.get("stop_details")
+    return ModelAnswer(
+        content=content,
+        stop_reason=str(message.stop_reason),
+        stop_details=details if isinstance(details, dict) else None,
+        usage=usage_of(message),
+        model=message.model,
+        message_id=message.id,
+        attempts=begun.attempt,
+        possibly_paid=[Usage.model_validate(usage) for usage in begun.possibly_paid],
+    )
+
+
+def _stored(begun: Begun) -> ModelAnswer:
+    answer = ModelAnswer.model_validate(begun.result)
+    return answer.model_copy(update={"from_ledger": True})

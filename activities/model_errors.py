@@ -1,0 +1,115 @@
+"""Errors of the Messages API become ours here: each ends as retry, retry later, or a named reason to stand still."""
+
+import email.utils
+import random
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import anthropic
+import httpx2
+from temporalio.exceptions import ApplicationError
+
+# One call is given up, and the run parked, after this many failures of one kind in a row.
+FAILURES_UNTIL_DOWN = 6
+FAILURES_UNTIL_REPAIR = 2
+LONGEST_RETRY_AFTER = timedelta(days=1)
+
+SPEND_CODES = {"enforced_spend_limit_reached", "contract_spend_limit_reached"}
+SPEND_WORDS = ("spend limit", "usage limit", "credit balance", "billing")
+RETRIED_TYPES = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
+
+
+class BadAnswer(Exception):
+    """The answer ended early or is no message at all: a fault of the way, like a broken connection."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a failure means. final: no retry. most: how many failures until the run stands still all the same."""
+
+    reason: str
+    final: bool = False
+    most: int = FAILURES_UNTIL_DOWN
+    wait: timedelta | None = None
+
+
+def classify(error: BaseException) -> Ending:
+    """The one ending that an error has."""
+    match error:
+        case anthropic.APIStatusError():
+            return _status(error)
+        case BadAnswer() | anthropic.APIConnectionError() | httpx2.HTTPError() | OSError():
+            return Ending("model down")
+        case UnicodeEncodeError():
+            return Ending("needs repair", final=True)
+        case anthropic.AnthropicError() if "authentication" in str(error).lower() or "api_key" in str(error):
+            return Ending("credentials", final=True)
+        case _:
+            return Ending("needs repair", most=FAILURES_UNTIL_REPAIR)
+
+
+def failure(error: BaseException, failures: int) -> ApplicationError:
+    """The error as Temporal is told of it; `failures` counts this one. Never holds a body: it may echo the prompt."""
+    end = classify(error)
+    detail = {
+        "status": getattr(error, "status_code", None),
+        "type": getattr(error, "type", None),
+        "request_id": getattr(error, "request_id", None),
+        "failures": failures,
+    }
+    return ApplicationError(
+        f"{_say(error)} (failure {failures})",
+        detail,
+        type=end.reason,
+        non_retryable=end.final or failures % end.most == 0,
+        next_retry_delay=end.wait,
+    )
+
+
+def _status(error: anthropic.APIStatusError) -> Ending:
+    kind, code, text = error.type or "", _code(error), str(error).lower()
+    if code in SPEND_CODES or error.status_code == 402:
+        return Ending("quota", final=True)
+    if error.status_code == 400 and any(words in text for words in SPEND_WORDS):
+        return Ending("quota", final=True)
+    if error.status_code in {401, 403, 404}:
+        return Ending("credentials", final=True)
+    if error.status_code in {408, 409, 429} or error.status_code >= 500:
+        return Ending("model down", wait=_retry_after(error))
+    if error.status_code < 400 and kind in RETRIED_TYPES:
+        return Ending("model down")
+    return Ending("needs repair", final=True)
+
+
+def _code(error: anthropic.APIStatusError) -> Any:
+    body: Any = error.body
+    inner = body.get("error") if isinstance(body, dict) else None
+    details = inner.get("details") if isinstance(inner, dict) else None
+    return details.get("error_code") if isinstance(details, dict) else None
+
+
+def _retry_after(error: anthropic.APIStatusError) -> timedelta | None:
+    """What the answer asks us to wait, with some jitter so that many runs do not come back at once."""
+    headers = error.response.headers
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            seconds = float(milliseconds) / 1000
+        elif after := headers.get("retry-after"):
+            seconds = float(after) if after.replace(".", "", 1).isdigit() else _until(after)
+        else:
+            return None
+    except (TypeError, ValueError):
+        return None
+    return min(timedelta(seconds=max(seconds, 0) * random.uniform(1.0, 1.1) + 0.1), LONGEST_RETRY_AFTER)
+
+
+def _until(date: str) -> float:
+    return email.utils.parsedate_to_datetime(date).timestamp() - time.time()
+
+
+def _say(error: BaseException) -> str:
+    if isinstance(error, anthropic.APIStatusError):
+        return f"the Messages API answered {error.status_code} {error.type or ''}: {error.message}"[:500]
+    return f"{type(error).__name__}: {error}"[:500]

@@ -1,0 +1,68 @@
+"""What a tool file hands over: the function, its arguments, and what it declares of its effect."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from domain.tool import Effect, Read, ToolSpec
+from store.database import Database
+from store.settings import Settings
+
+
+class Arguments(BaseModel):
+    """Base of a tool's arguments: the class docstring is the tool's prompt, unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a tool may know of the action it carries out.
+
+    idempotency_key: the same for every attempt of this action, over workers, executions and resets.
+    """
+
+    settings: Settings
+    database: Database
+    namespace: str
+    run_id: str
+    action_id: str
+    idempotency_key: str
+    attempt: int
+
+
+Outcome = str | dict[str, Any] | list[Any] | BaseModel
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool. `run(arguments, context)` may be sync (it gets a thread) or async.
+
+    It returns text, JSON or a model; it raises `errors.ToolFailed` to tell the model why not.
+    intent: what the effect does, in words that no model wrote; None if it has none.
+    reconcile: asks the destination whether the effect happened; its answer, or None when that is not certain.
+    """
+
+    run: Callable[[Any, Context], Any]
+    arguments: type[Arguments]
+    declares: Read | Effect
+    intent: Callable[[Any, Context], str] | None = None
+    reconcile: Callable[[Any, Context], Awaitable[Outcome | None]] | None = None
+
+    @property
+    def name(self) -> str:
+        """The function's name is the tool's name and the type of its activity."""
+        return self.run.__name__
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as the model is told of it."""
+        return ToolSpec(
+            name=self.name,
+            description=inspect.getdoc(self.arguments) or "",
+            input_schema=self.arguments.model_json_schema(),
+            declares=self.declares,
+        )

@@ -1,0 +1,81 @@
+"""The bench's worker: composed like the real one, with the model activity that a contender asks for."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+import worker
+from activities.model import Model
+from activities.runner import Runner
+from bench import models, nothing, scenario
+from bench.by_value import ByValue
+from bench.models import HttpByValue, Stub, StubByValue
+from bench.nothing import Nothing
+from domain import request
+from domain.agent import Definition
+from domain.request import LoadRequest
+from store import database
+from store.ledger import Ledger
+from store.settings import Settings
+from workflows.agent_run import AgentRun
+
+
+@dataclass(frozen=True)
+class Contender:
+    """What is measured: a workflow, and how much of a model call is real.
+
+    model: `bare` answers at once; `pull` pulls the transcript first; `ledger` commits as well; `http` is the real one.
+    """
+
+    workflow: Literal["AgentRun", "ByValue", "Nothing"]
+    model: Literal["bare", "pull", "ledger", "http"] = "bare"
+    eager: bool = True
+
+
+@asynccontextmanager
+async def host(client: Client, settings: Settings, contender: Contender, steps: int) -> AsyncIterator[None]:
+    """A worker for runs of `steps` steps of one contender, in this process."""
+    store = await database.connect(settings)
+    ledger = Ledger(store)
+    tools = Runner(settings, store, ledger).activities(scenario.TOOLS)
+    process = Worker(
+        client,
+        task_queue=scenario.TASK_QUEUE,
+        workflows=[AgentRun, ByValue, Nothing],
+        workflow_runner=worker.sandboxed(),
+        activities=[_load(steps), _model(contender, steps, settings, ledger), *tools, nothing.nothing, nothing.nothing_beside],
+        sticky_queue_schedule_to_start_timeout=worker.STICKY_TIMEOUT,
+        max_heartbeat_throttle_interval=worker.HEARTBEAT_THROTTLE,
+        default_heartbeat_throttle_interval=worker.HEARTBEAT_THROTTLE,
+        graceful_shutdown_timeout=worker.GRACE,
+        max_concurrent_workflow_tasks=worker.SLOTS,
+        max_concurrent_activities=worker.SLOTS,
+        disable_eager_activity_execution=not contender.eager,
+    )
+    try:
+        async with process:
+            yield
+    finally:
+        await store.close()
+
+
+def _load(steps: int) -> Callable[..., Any]:
+    @activity.defn(name="load_agent")
+    async def load(asked: LoadRequest) -> Definition:
+        request.parse(asked.raw)
+        return scenario.definition(asked.run, steps)
+
+    return load
+
+
+def _model(contender: Contender, steps: int, settings: Settings, ledger: Ledger) -> Callable[..., Any]:
+    if contender.workflow == "ByValue":
+        return HttpByValue(steps, settings).call if contender.model == "http" else StubByValue(steps).call
+    if contender.model == "http":
+        return Model(settings, ledger).call
+    return Stub(steps, pulls=contender.model != "bare", ledger=ledger if contender.model == "ledger" else None).call

@@ -1,0 +1,1 @@
+"""The way in: the typed client and the `dayflow` command."""

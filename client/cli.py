@@ -1,0 +1,66 @@
+"""`dayflow`: composes the commands, turns our errors into one line and an exit code."""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+
+import click
+import typer
+from rich.markup import escape
+
+from client import output
+from client.commands import inspect, runs, stack
+from client.output import Exit
+from domain import errors
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+    from store.settings import Settings
+
+Host = Callable[["Client", "Settings", str], AbstractAsyncContextManager[None]]
+
+app = typer.Typer(
+    name="dayflow",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="Durable AI agents on Temporal. Begin with `dayflow brief`; kill it at any moment; `dayflow resume` goes on.",
+)
+for group in (runs, inspect, stack):
+    group.register(app)
+
+
+def main(host: Host, arguments: Sequence[str] | None = None) -> None:
+    """Run one command and leave with its exit code."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    output.leave(_run(host, arguments))
+
+
+def _run(host: Host, arguments: Sequence[str] | None) -> int:
+    command = typer.main.get_command(app)
+    try:
+        code: Any = command.main(args=arguments, standalone_mode=False, obj=host)
+        return int(code or 0)
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return int(Exit.USAGE)
+    except SystemExit as exit_:
+        return int(exit_.code or 0)
+    except errors.Unreachable as error:
+        return _told(error, Exit.NO_SERVER)
+    except errors.Refused as error:
+        return _told(error, Exit.USAGE)
+    except errors.DayflowError as error:
+        return _told(error, Exit.FAILED)
+
+
+def _told(error: errors.DayflowError, code: Exit) -> int:
+    output.err.print(f"[bold red]error:[/] {escape(str(error))}")
+    return int(code)

@@ -1,0 +1,1 @@
+"""The commands of `dayflow`, one file for each group; each exports `register(app)`."""

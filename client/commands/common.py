@@ -1,0 +1,226 @@
+"""What the commands share: connecting, following a run on the screen, and how its end is shown."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from rich.status import Status as Spinner
+
+from client import output
+from client.output import Exit
+from domain.status import Status
+from store import settings as environment
+
+if TYPE_CHECKING:
+    from client.dayflow import Dayflow, Run
+    from domain.state import Step
+    from store.settings import Settings
+
+ENDED = {Status.DONE, Status.CANCELLED}
+EXIT_CODES = {
+    Status.DONE: Exit.DONE,
+    Status.FAILED: Exit.FAILED,
+    Status.CANCELLED: Exit.FAILED,
+    Status.PAUSED: Exit.PAUSED,
+    Status.AWAITING_APPROVAL: Exit.WAITING,
+    Status.AWAITING_RESOLUTION: Exit.WAITING,
+}
+SHOWN_CHARACTERS = 160
+
+
+def run_async(work: Coroutine[Any, Any, None]) -> None:
+    """Run a command's work."""
+    asyncio.run(work)
+
+
+async def connected() -> "tuple[Settings, Dayflow]":
+    """The settings, and a client of the server that is up."""
+    from client import connection
+    from client.dayflow import Dayflow
+
+    settings = environment.load()
+    return settings, Dayflow(await connection.connect(settings))
+
+
+async def ready() -> "tuple[Settings, Dayflow]":
+    """The same, with the server and the sandbox started if they are missing."""
+    from client import processes
+
+    await processes.ensure(environment.load(), progress=output.note)
+    return await connected()
+
+
+def queue_for(run_id: str, *, alone: bool) -> str:
+    """The task queue of a run; one that is to crash has it to itself."""
+    from client.dayflow import TASK_QUEUE
+
+    return f"{TASK_QUEUE}-{run_id}" if alone else TASK_QUEUE
+
+
+async def set_sources(
+    settings: "Settings", dayflow: "Dayflow", run_id: str, inbox: Path | None, calendar: Path | None
+) -> None:
+    """Tell the store where this run reads from, so that every worker and every resume reads there."""
+    from store import database
+    from store.runs import Runs
+
+    store = await database.connect(settings)
+    try:
+        resolved = [path.expanduser().absolute() if path else None for path in (inbox, calendar)]
+        await Runs(store, dayflow.client.namespace).set_sources(run_id, *resolved)
+    finally:
+        await store.close()
+
+
+@contextmanager
+def detachable(run_id: str) -> Iterator[None]:
+    """Ctrl-C leaves the run as it is, and says how to look again."""
+    try:
+        yield
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        output.note(
+            f"\ndetached: {run_id} is recorded up to its last step. It goes on where a worker is up (`dayflow up`), "
+            f"or here with `dayflow resume {run_id}`. Look with `dayflow show {run_id}` or `dayflow watch {run_id}`."
+        )
+        raise SystemExit(130) from None
+
+
+class Progress:
+    """A run on the screen: one line for each step when verbose, else a line that says what it does now."""
+
+    def __init__(self, *, verbose: bool, after: int = 0) -> None:
+        self._verbose = verbose
+        self._shown = after
+        self._answered = after
+        self._spinner = Spinner("starting", console=output.err) if sys.stderr.isatty() and not verbose else None
+
+    def __enter__(self) -> "Progress":
+        if self._spinner:
+            self._spinner.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._spinner:
+            self._spinner.stop()
+
+    def show(self, run: "Run") -> None:
+        """Show what is new."""
+        if run.warning:
+            output.note(f"the worker cannot go on with {run.run_id}: {run.warning}")
+        if run.state is None:
+            return
+        if self._spinner:
+            self._spinner.update(f"{run.run_id}: {run.status.value}, step {len(run.state.steps)}")
+        if self._verbose:
+            self._print(run.state.steps)
+
+    def _print(self, steps: "list[Step]") -> None:
+        for step in steps[self._shown :]:
+            output.say(step_line(step))
+            for line in call_lines(step):
+                output.say(line)
+            self._shown = step.n
+        for step in steps[self._answered :]:
+            if step.tool_results or step.stop_reason != "tool_use":
+                for line in result_lines(step):
+                    output.say(line)
+                self._answered = step.n
+
+
+def step_line(step: "Step") -> str:
+    """`step 2  tool_use  1,234 in, 56 out`."""
+    line = f"step {step.n}  {step.stop_reason}  {step.usage.prompt:,} in, {step.usage.output_tokens:,} out"
+    return line + (f"  ({step.possibly_paid} possibly paid before)" if step.possibly_paid else "")
+
+
+def call_lines(step: "Step") -> list[str]:
+    """The text and the calls of a step."""
+    lines = []
+    for block in step.assistant:
+        if block.get("type") == "text" and step.stop_reason == "tool_use":
+            lines.append(f"  {_short(block['text'])}")
+        if block.get("type") == "tool_use":
+            lines.append(f"  → {block['name']} {_short(_compact(block['input']))}")
+    return lines
+
+
+def result_lines(step: "Step") -> list[str]:
+    """What the tools answered, in a few words each."""
+    lines = []
+    for result in step.tool_results:
+        text = " ".join(block.get("text", "") for block in result["content"])
+        mark = "✗" if result.get("is_error") else "✓"
+        lines.append(f"  {mark} {_short(text)}")
+    return lines
+
+
+def show_end(settings: "Settings", run: "Run") -> None:
+    """The result or the reason, what it took, and the one next step."""
+    record = run.record()
+    if record["result"]:
+        output.say(record["result"])
+        output.say()
+    output.say(summary(record))
+    if record["error"]:
+        output.say(f"reason: {record['error']['message']}")
+    if record["simulated"]:
+        output.say("The sandbox answered (rules, not a language model); set ANTHROPIC_API_KEY for a real one.")
+    output.say(f"web UI: {run_address(settings, run)}")
+    output.say(f"next:   {record['next_command'] or f'dayflow steps {run.run_id}'}")
+
+
+def summary(record: dict[str, Any]) -> str:
+    """One line: id, status, steps, tokens, cost."""
+    totals = record["totals"]
+    tokens = sum(totals[name] for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"))
+    why = f" ({record['reason']})" if record["reason"] else ""
+    line = f"run {record['run_id']}: {record['status']}{why}, {record['step']} steps, {tokens:,} tokens, {cost(record)}"
+    maybe = totals["possibly_paid"]["calls"]
+    return line + (f", {maybe} call{'s' if maybe > 1 else ''} possibly paid besides" if maybe else "")
+
+
+def cost(record: dict[str, Any]) -> str:
+    """`$0.0123`, or that it is not known."""
+    amount = record["totals"]["cost_usd"]
+    if amount is None:
+        return "cost unknown"
+    return f"${amount:.4f}" + (" (simulated)" if record["simulated"] else "")
+
+
+def run_address(settings: "Settings", run: "Run") -> str:
+    """The run's page in the web UI."""
+    from client import connection
+
+    base = connection.ui_address(settings)
+    return f"{base}/namespaces/{connection.namespace()}/workflows/{quote(run.run_id, safe='')}/{run.execution}/history"
+
+
+def exit_code(run: "Run") -> Exit:
+    """How a command that followed a run ends."""
+    return EXIT_CODES.get(run.status, Exit.DONE)
+
+
+def ago(moment: Any) -> str:
+    """How long ago, in the largest whole unit."""
+    seconds = max(0, int(time.time() - moment.timestamp()))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"
+
+
+def _compact(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN_CHARACTERS else line[: SHOWN_CHARACTERS - 1] + "…"

@@ -1,0 +1,185 @@
+"""Commands that look: runs, show, steps, actions, transcript, tasks, replay. They need no worker."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from client import output
+from client.commands import common
+from client.output import Exit
+from domain import errors, views
+
+if TYPE_CHECKING:
+    from client.dayflow import Run
+    from domain.state import RunState
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, which is its Temporal workflow id.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("runs")(list_runs)
+    app.command()(show)
+    app.command()(steps)
+    app.command()(actions)
+    app.command()(transcript)
+    app.command()(tasks)
+    app.command("replay")(replay_run)
+
+
+def list_runs(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many at the most.")] = 20,
+    agent: Annotated[str | None, typer.Option(help="Only runs of this agent.")] = None,
+    json: Json = False,
+) -> None:
+    """List the newest runs first: status, steps, tokens, cost."""
+    common.run_async(_runs(limit, agent, json))
+
+
+def show(run_id: RunArgument, json: Json = False) -> None:
+    """Show one run's record: where it stands, what it used, what it waits for, how it ended."""
+    common.run_async(_show(run_id, json))
+
+
+def steps(run_id: RunArgument, json: Json = False) -> None:
+    """Show one row for each step: stop reason, what the model said and called, what came back, tokens."""
+    common.run_async(_steps(run_id, json))
+
+
+def actions(run_id: RunArgument, json: Json = False) -> None:
+    """Show one row for each tool call: id, tool, status, attempts."""
+    common.run_async(_actions(run_id, json))
+
+
+def transcript(run_id: RunArgument) -> None:
+    """Print the exact `messages` list of the next model call, as JSON."""
+    common.run_async(_transcript(run_id))
+
+
+def tasks(
+    everything: Annotated[bool, typer.Option("--all", help="Done ones too.")] = False, json: Json = False
+) -> None:
+    """List the open tasks, oldest first."""
+    common.run_async(_tasks(everything, json))
+
+
+def replay_run(run_id: RunArgument, json: Json = False) -> None:
+    """Replay a run's history against today's code: ok, or where they part ways (exit 1)."""
+    common.run_async(_replay(run_id, json))
+
+
+async def _runs(limit: int, agent: str | None, json: bool) -> None:
+    _, dayflow = await common.connected()
+    found = await dayflow.runs(limit, agent=agent)
+    if json:
+        output.as_json([_row(run) for run in found])
+    elif not found:
+        output.say("No runs yet. Start one with `dayflow brief`.")
+    else:
+        columns = ("run", "agent", "status", "steps", "tokens", "cost", "started")
+        output.table(columns, [_cells(run) for run in found])
+
+
+def _row(run: "Run") -> dict[str, Any]:
+    record = run.record()
+    wanted = ("run_id", "agent", "status", "reason", "step", "totals", "waiting_for", "started_at", "updated_at")
+    return {name: record[name] for name in wanted} | {"warning": run.warning}
+
+
+def _cells(run: "Run") -> tuple[Any, ...]:
+    record = run.record()
+    status = record["status"] + (f": {record['reason']}" if record["reason"] else "")
+    used = run.state.totals.usage.total if run.state else 0
+    started = common.ago(run.started_at)
+    return run.run_id, record["agent"], status, record["step"], f"{used:,}", common.cost(record), started
+
+
+async def _show(run_id: str, json: bool) -> None:
+    settings, dayflow = await common.connected()
+    run = await dayflow.get(run_id)
+    record = run.record()
+    if json:
+        output.as_json(record)
+        return
+    hidden = {"result", "totals", "error", "refused_messages", "first_execution_run_id", "other_executions"}
+    output.table(
+        ("", ""), [(name, value) for name, value in record.items() if name not in hidden and value is not None]
+    )
+    output.say(common.summary(record))
+    if record["error"]:
+        output.say(f"error after step {record['error']['step']}: {record['error']['message']}")
+    for bad in record["refused_messages"]["last"]:
+        output.say(f"refused message {bad['name']!r}: {bad['why']}")
+    if run.other_executions:
+        output.say(f"other executions of this id: {', '.join(run.other_executions)}")
+    if record["result"]:
+        output.say(f"\n{record['result']}\n")
+    output.say(f"web UI: {common.run_address(settings, run)}")
+    output.say(f"next:   {record['next_command'] or f'dayflow steps {run_id}'}")
+
+
+async def _steps(run_id: str, json: bool) -> None:
+    state = await _state(run_id)
+    if json:
+        output.as_json(views.steps(state))
+        return
+    for step in state.steps:
+        output.say(common.step_line(step))
+        for line in [*common.call_lines(step), *common.result_lines(step)]:
+            output.say(line)
+
+
+async def _actions(run_id: str, json: bool) -> None:
+    state = await _state(run_id)
+    rows = [views.action(action) for action in state.actions]
+    if json:
+        output.as_json(rows)
+        return
+    columns = ("action_id", "tool", "status", "attempts", "idempotency_key")
+    output.table(columns, [[row[name] for name in columns] for row in rows])
+
+
+async def _transcript(run_id: str) -> None:
+    output.as_json((await _state(run_id)).transcript.messages)
+
+
+async def _tasks(everything: bool, json: bool) -> None:
+    from client import connection
+    from store import database
+    from store import settings as environment
+    from store.tasks import Tasks
+
+    store = await database.connect(environment.load())
+    try:
+        rows, _ = await Tasks(store, connection.namespace()).list("all" if everything else "open", limit=10_000)
+    finally:
+        await store.close()
+    if json:
+        output.as_json(rows)
+    elif not rows:
+        output.say("No open tasks. `dayflow brief` makes them from the inbox and the calendar.")
+    else:
+        columns = ("id", "title", "due", "status", "source_id")
+        output.table(columns, [[row[name] for name in columns] for row in rows])
+
+
+async def _replay(run_id: str, json: bool) -> None:
+    _, dayflow = await common.connected()
+    replayed = await dayflow.replay(run_id)
+    if json:
+        output.as_json({"run_id": run_id, "ok": replayed.divergence is None, "divergence": replayed.divergence})
+    elif replayed.divergence is None:
+        output.say(f"{run_id}: ok, today's code goes the way of its history")
+    else:
+        output.say(f"{run_id}: today's code leaves its history: {replayed.divergence}")
+    if replayed.divergence is not None:
+        raise SystemExit(int(Exit.FAILED))
+
+
+async def _state(run_id: str) -> "RunState":
+    _, dayflow = await common.connected()
+    run = await dayflow.get(run_id)
+    if run.state is None:
+        raise errors.NotFound(f"{run_id} has not begun: no worker has taken it up. Start one with `dayflow up`.")
+    return run.state

@@ -1,0 +1,235 @@
+"""Commands that start runs and let them go on: brief, run, resume, watch, cancel, pause, message."""
+
+import getpass
+import os
+import secrets
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from client import output
+from client.commands import common
+from client.output import Exit
+
+if TYPE_CHECKING:
+    from client.dayflow import Dayflow, Run
+    from store.settings import Settings
+
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print each step as it happens.")]
+CrashAfter = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Die by SIGKILL once step N is recorded, to see `dayflow resume` go on."),
+]
+RunId = Annotated[str | None, typer.Option("--id", help="The run's id (default: made from the agent and the time).")]
+Json = Annotated[bool, typer.Option("--json", help="Print the record as JSON instead.")]
+Model = Annotated[str | None, typer.Option(help="Model id (default: DAYFLOW_MODEL, else the agent's).")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(brief)
+    app.command()(run)
+    app.command()(resume)
+    app.command()(watch)
+    app.command()(cancel)
+    app.command()(pause)
+    app.command()(message)
+
+
+def brief(
+    ctx: typer.Context,
+    verbose: Verbose = False,
+    inbox: Annotated[Path | None, typer.Option(help="A Maildir, an mbox file or a folder of .eml files.")] = None,
+    calendar: Annotated[Path | None, typer.Option(help="An .ics file or a folder of them.")] = None,
+    model: Model = None,
+    run_id: RunId = None,
+    crash_after: CrashAfter = None,
+    json: Json = False,
+) -> None:
+    """Write today's brief from the inbox, the calendar and the task list, and create tasks.
+
+    Starts what is missing. Without ANTHROPIC_API_KEY the sandbox answers: rules, not a language model.
+
+    Example: `dayflow brief -v --inbox ~/Maildir --calendar ~/calendar.ics`
+    """
+    request = {"agent": "brief", "model": model}
+    common.run_async(_start(ctx.obj, request, run_id, verbose, crash_after, json, inbox, calendar))
+
+
+def run(
+    ctx: typer.Context,
+    agent: Annotated[str, typer.Argument(help="The agent's name: a file of domain/agents/.")],
+    task: Annotated[str | None, typer.Argument(help="What to do, in words.")] = None,
+    verbose: Verbose = False,
+    model: Model = None,
+    steps: Annotated[int | None, typer.Option(help="Pause after this many steps.")] = None,
+    tokens: Annotated[int | None, typer.Option(help="Pause after this many tokens.")] = None,
+    usd: Annotated[float | None, typer.Option(help="Pause after this many dollars.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Pause after this much time.")] = None,
+    requested_by: Annotated[str | None, typer.Option(help="Who asks for it.")] = None,
+    run_id: RunId = None,
+    crash_after: CrashAfter = None,
+    json: Json = False,
+) -> None:
+    """Run any agent on a task, in this process; `dayflow resume` goes on if the process dies.
+
+    Example: `dayflow run brief "What does Ana wait for?"`
+    """
+    limits = {"steps": steps, "tokens": tokens, "usd": usd, "seconds": seconds}
+    given = {name: value for name, value in limits.items() if value is not None}
+    request = {"agent": agent, "task": task, "model": model, "limits": given or None, "requested_by": requested_by}
+    common.run_async(_start(ctx.obj, request, run_id, verbose, crash_after, json, None, None))
+
+
+def resume(
+    ctx: typer.Context,
+    run_id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Default: the newest unfinished run.")] = None,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Let a run go on from its last recorded step: after a crash, a pause or a failure.
+
+    Nothing that is recorded is paid or done again. A finished run prints its result and calls nothing.
+    """
+    common.run_async(_resume(ctx.obj, run_id, verbose, json))
+
+
+def watch(run_id: Annotated[str, typer.Argument(metavar="RUN")], json: Json = False) -> None:
+    """Print a run's steps as they happen, without taking part in it. Ctrl-C stops watching, not the run."""
+    common.run_async(_watch(run_id, json))
+
+
+def cancel(run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
+    """Stop a run for good; an effect that is under way comes to its end first."""
+    common.run_async(_cancel(run_id))
+
+
+def pause(run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
+    """Let a run stand still at its next step; `dayflow resume` lets it go on."""
+    common.run_async(_send(run_id, "pause", {"by": _user()}, "pauses at its next step"))
+
+
+def message(
+    run_id: Annotated[str, typer.Argument(metavar="RUN")],
+    text: Annotated[str, typer.Argument(help="What to say to the agent.")],
+) -> None:
+    """Say something to a run's agent; it hears it at its next step."""
+    common.run_async(_send(run_id, "message", {"text": text, "from": _user()}, "hears it at its next step"))
+
+
+async def _start(
+    host: Any,
+    request: dict[str, Any],
+    run_id: str | None,
+    verbose: bool,
+    crash_after: int | None,
+    json: bool,
+    inbox: Path | None,
+    calendar: Path | None,
+) -> None:
+    agent = str(request["agent"])
+    run_id = run_id or f"{agent}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"  # noqa: DTZ005  local, for people
+    _check_paths(inbox=inbox, calendar=calendar)
+    settings, dayflow = await common.ready()
+    queue = common.queue_for(run_id, alone=crash_after is not None)
+    if crash_after:
+        os.environ["DAYFLOW_CRASH_AT"] = f"step.end:{crash_after}"
+    if inbox or calendar:
+        await common.set_sources(settings, dayflow, run_id, inbox, calendar)
+    wanted = {name: value for name, value in request.items() if value is not None}
+    with common.detachable(run_id):
+        async with host(dayflow.client, settings, queue):
+            await dayflow.start(run_id, wanted, queue)
+            await _see_through(settings, dayflow, run_id, verbose=verbose, json=json)
+
+
+async def _resume(host: Any, run_id: str | None, verbose: bool, json: bool) -> None:
+    settings, dayflow = await common.ready()
+    run_id = run_id or await dayflow.newest(unfinished=True)
+    if run_id is None:
+        output.fail("no run is unfinished; `dayflow runs` lists them all, `dayflow resume RUN` takes a failed one up")
+    standing = await dayflow.get(run_id)
+    if standing.status in common.ENDED:
+        _show_end(settings, standing, json=json)
+        return
+    stood = _stands_on(standing, quiet=json)
+    with common.detachable(run_id):
+        async with host(dayflow.client, settings, standing.task_queue):
+            await _wake(dayflow, standing)
+            await _see_through(settings, dayflow, run_id, verbose=verbose, json=json, after=stood)
+
+
+async def _wake(dayflow: "Dayflow", run: "Run") -> None:
+    """What a run needs to go on, besides a worker."""
+    if not run.open:
+        await dayflow.reset_failed(run)
+    elif run.state and run.state.paused:
+        await dayflow.signal(run.run_id, "resume", {"by": _user()})
+
+
+async def _see_through(
+    settings: "Settings", dayflow: "Dayflow", run_id: str, *, verbose: bool, json: bool, after: int = 0
+) -> None:
+    """Follow a run until it ends or waits for a person."""
+    last = None
+    with common.Progress(verbose=verbose and not json, after=after) as progress:
+        async for last in dayflow.follow(run_id):
+            progress.show(last)
+            if last.state and last.state.paused:
+                break
+    if last is not None:
+        _show_end(settings, last, json=json)
+
+
+def _show_end(settings: "Settings", run: "Run", *, json: bool) -> None:
+    if json:
+        output.as_json(run.record())
+    else:
+        common.show_end(settings, run)
+    raise SystemExit(int(common.exit_code(run)))
+
+
+def _stands_on(run: "Run", *, quiet: bool) -> int:
+    steps = len(run.state.steps) if run.state else 0
+    tokens = run.state.totals.usage.total if run.state else 0
+    if not quiet:
+        output.say(f"{run.run_id}: goes on from {steps} recorded steps and {tokens:,} tokens; none is paid again.")
+    return steps
+
+
+async def _watch(run_id: str, json: bool) -> None:
+    settings, dayflow = await common.connected()
+    run = await dayflow.get(run_id)
+    if run.open and not await dayflow.has_worker(run.task_queue):
+        output.note(
+            f"no worker polls {run.task_queue!r}: the run stands still. `dayflow resume {run_id}` lets it go on."
+        )
+    with common.detachable(run_id):
+        await _see_through(settings, dayflow, run_id, verbose=True, json=json)
+
+
+async def _cancel(run_id: str) -> None:
+    _, dayflow = await common.connected()
+    await dayflow.cancel(run_id)
+    output.say(f"{run_id} is asked to stop. See `dayflow show {run_id}`.")
+
+
+async def _send(run_id: str, name: str, content: dict[str, Any], then: str) -> None:
+    _, dayflow = await common.connected()
+    await dayflow.signal(run_id, name, content)
+    output.say(f"{run_id} {then}. See `dayflow show {run_id}`.")
+
+
+def _check_paths(**paths: Path | None) -> None:
+    for name, path in paths.items():
+        if path is not None and not path.expanduser().exists():
+            output.fail(f"--{name}: there is nothing at {path}", Exit.USAGE)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

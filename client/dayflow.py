@@ -1,0 +1,281 @@
+"""The typed client: start runs, look at them, talk to them. What the command does, a program can do by this."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
+from temporalio.api.enums.v1 import EventType, TaskQueueType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, ResetWorkflowExecutionRequest
+from temporalio.client import (
+    Client,
+    WorkflowExecution,
+)
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from client.replay import Replayed, replay
+from domain import errors, views
+from domain.state import RunState
+from domain.status import Status
+
+TASK_QUEUE = "dayflow"
+TASK_TIMEOUT = timedelta(seconds=5)
+RUNS = 'WorkflowType = "AgentRun"'
+# The last event of an execution that is closed; the text where the run itself could not say how it ended.
+_ENDS = {
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: "completed",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "failed",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: "cancelled",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "terminated from outside",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "timed out",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW: "handed over",
+}
+
+
+@dataclass
+class Run:
+    """One run as it stands: its newest execution, replayed.
+
+    state is None while no worker has taken it up. warning: why its worker cannot go on, if so.
+    """
+
+    run_id: str
+    execution: str
+    task_queue: str
+    open: bool
+    started_at: datetime
+    state: RunState | None
+    forced_end: str | None = None
+    warning: str | None = None
+    divergence: str | None = None
+    other_executions: list[str] = field(default_factory=list)
+
+    @property
+    def status(self) -> Status:
+        """The status, also where the run was ended from outside."""
+        if self.forced_end:
+            return Status.CANCELLED if self.forced_end == "cancelled" else Status.FAILED
+        return self.state.status if self.state else Status.RECEIVED
+
+    def record(self) -> dict[str, Any]:
+        """The record, with what only the server knows."""
+        known = views.record(self.state) if self.state else _blank(self)
+        if self.forced_end:
+            known |= {"status": self.status.value, "reason": self.forced_end}
+        return {
+            **known,
+            "execution": self.execution,
+            "other_executions": self.other_executions,
+            "task_queue": self.task_queue,
+            "warning": self.warning,
+        }
+
+
+class Dayflow:
+    """Runs on one Temporal namespace."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def start(self, run_id: str, request: dict[str, Any], task_queue: str = TASK_QUEUE) -> None:
+        """Start a run; `errors.Refused` if the id is in use."""
+        try:
+            await self.client.start_workflow(
+                "AgentRun",
+                request,
+                id=run_id,
+                task_queue=task_queue,
+                task_timeout=TASK_TIMEOUT,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            )
+        except WorkflowAlreadyStartedError:
+            raise errors.BadRequest(f"the run id {run_id!r} is in use; choose another --id") from None
+
+    async def get(self, run_id: str, execution: str | None = None) -> Run:
+        """A run by its id, its newest execution unless one is named; `errors.NotFound` if there is none."""
+        run, _ = await self._fetch(run_id, execution)
+        return run
+
+    async def events(self, run_id: str, execution: str | None = None) -> list[HistoryEvent]:
+        """The whole history of a run's execution."""
+        _, events = await self._fetch(run_id, execution)
+        return events
+
+    async def newest(self, *, unfinished: bool) -> str | None:
+        """The id of the newest run."""
+        query = RUNS + (' AND ExecutionStatus = "Running"' if unfinished else "")
+        async for found in self.client.list_workflows(query, limit=1):
+            return found.id
+        return None
+
+    async def runs(self, limit: int, *, agent: str | None = None) -> list[Run]:
+        """The newest runs first, each once."""
+        ids: dict[str, WorkflowExecution] = {}
+        query = RUNS + (f' AND DayflowAgent = "{agent}"' if agent else "")
+        async for found in self.client.list_workflows(query):
+            ids.setdefault(found.id, found)
+            if len(ids) >= limit:
+                break
+        return await asyncio.gather(*(self.get(run_id) for run_id in ids))
+
+    async def follow(self, run_id: str) -> AsyncIterator[Run]:
+        """The run, again and again as it changes, until it is closed. Costs the run nothing: only its history is read.
+
+        Replaying takes longer the longer the history is; in between it rests for as long as that took.
+        """
+        told = await self._describe(run_id, None)
+        events: list[HistoryEvent] = []
+        grown = asyncio.Event()
+        feed = asyncio.create_task(self._feed(told, events, grown))
+        try:
+            while not feed.done():
+                await _either(grown, feed)
+                grown.clear()
+                began = time.monotonic()
+                yield await self._run(told, list(events))
+                await asyncio.sleep(time.monotonic() - began)
+            feed.result()
+            yield await self.get(run_id, told.run_id)
+        finally:
+            feed.cancel()
+
+    async def signal(self, run_id: str, name: str, content: dict[str, Any]) -> None:
+        """Send a signal; `errors.NotFound` if the run is unknown or closed."""
+        try:
+            await self.client.get_workflow_handle(run_id).signal(name, content)
+        except RPCError as error:
+            raise _not_found(error, run_id) from None
+
+    async def cancel(self, run_id: str) -> None:
+        """Ask a run to stop; effects that are under way come to their end first."""
+        try:
+            await self.client.get_workflow_handle(run_id).cancel()
+        except RPCError as error:
+            raise _not_found(error, run_id) from None
+
+    async def reset_failed(self, run: Run) -> None:
+        """Let a failed run go on: reset to the workflow task that scheduled the activity that failed."""
+        events = await self.events(run.run_id, run.execution)
+        point = _failed_task(events)
+        if point is None:
+            raise errors.Refused(f"{run.run_id} failed by itself, not by a part that failed; start a new run instead")
+        await self.client.workflow_service.reset_workflow_execution(
+            ResetWorkflowExecutionRequest(
+                namespace=self.client.namespace,
+                workflow_execution=ExecutionId(workflow_id=run.run_id, run_id=run.execution),
+                reason="dayflow resume",
+                workflow_task_finish_event_id=point,
+                request_id=str(uuid.uuid4()),
+            )
+        )
+
+    async def has_worker(self, task_queue: str) -> bool:
+        """Whether somebody polls the task queue."""
+        answer = await self.client.workflow_service.describe_task_queue(
+            DescribeTaskQueueRequest(
+                namespace=self.client.namespace,
+                task_queue=TaskQueue(name=task_queue),
+                task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+            )
+        )
+        return bool(answer.pollers)
+
+    async def replay(self, run_id: str) -> Replayed:
+        """Replay a run's history against today's code."""
+        return await replay(run_id, self.client.namespace, await self.events(run_id))
+
+    async def _fetch(self, run_id: str, execution: str | None) -> tuple[Run, list[HistoryEvent]]:
+        told = await self._describe(run_id, execution)
+        handle = self.client.get_workflow_handle(run_id, run_id=told.run_id)
+        events = [event async for event in handle.fetch_history_events()]
+        return await self._run(told, events), events
+
+    async def _describe(self, run_id: str, execution: str | None) -> WorkflowExecution:
+        try:
+            told = await self.client.get_workflow_handle(run_id, run_id=execution).describe()
+        except RPCError as error:
+            raise _not_found(error, run_id) from None
+        if told.workflow_type != "AgentRun":
+            raise errors.NotFound(f"{run_id!r} is a workflow of type {told.workflow_type}, not a run of Dayflow")
+        return told
+
+    async def _run(self, told: WorkflowExecution, events: list[HistoryEvent]) -> Run:
+        replayed = await replay(told.id, self.client.namespace, events)
+        end = _ENDS.get(events[-1].event_type) if events else None
+        said = replayed.state is not None and replayed.state.closed
+        return Run(
+            run_id=told.id,
+            execution=told.run_id,
+            task_queue=told.task_queue,
+            open=end is None,
+            started_at=told.start_time,
+            state=replayed.state,
+            forced_end=end if not said else None,
+            warning=_failing_task(events),
+            divergence=replayed.divergence,
+            other_executions=await self._others(told),
+        )
+
+    async def _feed(self, told: WorkflowExecution, events: list[HistoryEvent], grown: asyncio.Event) -> None:
+        """Append to `events` what the history gains, until the execution is closed."""
+        handle = self.client.get_workflow_handle(told.id, run_id=told.run_id)
+        async for event in handle.fetch_history_events(wait_new_event=True):
+            events.append(event)
+            grown.set()
+
+    async def _others(self, told: WorkflowExecution) -> list[str]:
+        """Other executions of the same id: before a reset, or before a hand-over."""
+        found = self.client.list_workflows(f'WorkflowId = "{told.id.replace(chr(34), "")}"', limit=50)
+        return [other.run_id async for other in found if other.run_id != told.run_id]
+
+
+async def _either(event: asyncio.Event, task: asyncio.Task[None]) -> None:
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+
+
+def _not_found(error: RPCError, run_id: str) -> errors.DayflowError:
+    """NOT_FOUND may mean the run or the whole namespace: read the text before believing it."""
+    if error.status is RPCStatusCode.NOT_FOUND and "amespace" not in error.message:
+        if "already completed" in error.message:
+            return errors.NotFound(f"the run {run_id!r} is closed; `dayflow show {run_id}` shows how it ended")
+        return errors.NotFound(f"there is no run {run_id!r}; `dayflow runs` lists those that exist")
+    return errors.Unreachable(f"the Temporal server could not answer: {error.message}")
+
+
+def _failed_task(events: list[HistoryEvent]) -> int | None:
+    """The workflow task that scheduled the activity that failed last."""
+    by_id = {event.event_id: event for event in events}
+    for event in reversed(events):
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED:
+            scheduled = by_id[event.activity_task_failed_event_attributes.scheduled_event_id]
+            return scheduled.activity_task_scheduled_event_attributes.workflow_task_completed_event_id
+    return None
+
+
+def _failing_task(events: list[HistoryEvent]) -> str | None:
+    """The message of the newest workflow task, if it failed."""
+    for event in reversed(events):
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+            return None
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+            return event.workflow_task_failed_event_attributes.failure.message
+    return None
+
+
+def _blank(run: Run) -> dict[str, Any]:
+    """The record of a run that no worker has taken up yet."""
+    started = run.started_at
+    blank = RunState(
+        namespace="", run_id=run.run_id, first_execution_run_id=run.execution, started_at=started, updated_at=started
+    )
+    return views.record(blank)

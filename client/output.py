@@ -1,0 +1,64 @@
+"""What the command prints: tables for people, `--json` for programs, one clear next step, and the exit codes."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import Any, NoReturn
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class Exit(IntEnum):
+    """Exit codes; 137 besides is a process that was killed."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    WAITING = 3
+    PAUSED = 4
+    NO_SERVER = 5
+
+
+def as_json(value: Any) -> None:
+    """Print one JSON value, for programs."""
+    sys.stdout.write(
+        json.dumps(value, ensure_ascii=False, indent=2, default=str).encode(errors="replace").decode() + "\n"
+    )
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
+    """Print a table; None is shown as a dash."""
+    grid = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        grid.add_row(*("–" if cell is None else escape(str(cell)) for cell in row))
+    Console(highlight=False).print(grid)
+
+
+def say(text: str = "") -> None:
+    """Print a line as it is: nothing in it is markup."""
+    out.print(escape(text))
+
+
+def note(text: str) -> None:
+    """Print a line beside the result, on stderr."""
+    err.print(escape(text))
+
+
+def fail(text: str, code: Exit = Exit.USAGE) -> NoReturn:
+    """Say what is wrong and what to do, and end."""
+    err.print(f"[bold red]error:[/] {escape(text)}")
+    raise SystemExit(int(code))
+
+
+def leave(code: int) -> NoReturn:
+    """End at once: a process that ran a worker sometimes dies in the interpreter's teardown, after its work is done."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,68 @@
+"""The state of a run from its history alone: replayed here, with today's code, whether a worker is up or not."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from temporalio import workflow
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import WorkflowHistory
+from temporalio.worker import (
+    ExecuteWorkflowInput,
+    Interceptor,
+    Replayer,
+    UnsandboxedWorkflowRunner,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+)
+
+from client.converter import CONVERTER
+from domain.state import RunState
+from workflows.agent_run import AgentRun
+
+_THREADS = ThreadPoolExecutor(4, thread_name_prefix="replay")
+
+
+class _Keeper(Interceptor):
+    """Keeps hold of the workflow object that a replay builds."""
+
+    def __init__(self) -> None:
+        self.kept: AgentRun | None = None
+
+    def workflow_interceptor_class(
+        self, input: WorkflowInterceptorClassInput
+    ) -> type[WorkflowInboundInterceptor] | None:
+        keeper = self
+
+        class Inbound(WorkflowInboundInterceptor):
+            async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
+                instance = workflow.instance()
+                if isinstance(instance, AgentRun):
+                    keeper.kept = instance
+                return await super().execute_workflow(input)
+
+        return Inbound
+
+
+class Replayed:
+    """What a replay gave: the state, if the run had begun, and where the history and the code part ways, if so."""
+
+    def __init__(self, state: RunState | None, divergence: str | None) -> None:
+        self.state = state
+        self.divergence = divergence
+
+
+async def replay(run_id: str, namespace: str, events: Sequence[HistoryEvent]) -> Replayed:
+    """Replay a whole or a partial history."""
+    keeper = _Keeper()
+    replayer = Replayer(
+        workflows=[AgentRun],
+        namespace=namespace,
+        data_converter=CONVERTER,
+        interceptors=[keeper],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        workflow_task_executor=_THREADS,
+    )
+    result = await replayer.replay_workflow(WorkflowHistory(run_id, list(events)), raise_on_replay_failure=False)
+    divergence = str(result.replay_failure) if result.replay_failure else None
+    return Replayed(keeper.kept.state if keeper.kept else None, divergence)

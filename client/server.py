@@ -1,0 +1,48 @@
+"""What Dayflow needs of a Temporal server: its search attributes, and closed runs that stay for a while."""
+
+import logging
+from datetime import timedelta
+
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.namespace.v1 import NamespaceConfig
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import UpdateNamespaceRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+RETENTION = timedelta(days=30)
+ATTRIBUTES = {
+    "DayflowAgent": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+    "DayflowStatus": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+    "DayflowWaitingFor": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+    "DayflowStep": IndexedValueType.INDEXED_VALUE_TYPE_INT,
+    "DayflowTokens": IndexedValueType.INDEXED_VALUE_TYPE_INT,
+}
+
+log = logging.getLogger(__name__)
+
+
+async def register_search_attributes(client: Client) -> bool:
+    """Make sure that the server knows our search attributes; False where it does not and we may not tell it."""
+    try:
+        known = await client.operator_service.list_search_attributes(
+            ListSearchAttributesRequest(namespace=client.namespace)
+        )
+        new = {name: kind for name, kind in ATTRIBUTES.items() if name not in known.custom_attributes}
+        if new:
+            await client.operator_service.add_search_attributes(
+                AddSearchAttributesRequest(namespace=client.namespace, search_attributes=new)
+            )
+    except RPCError as error:
+        log.warning("runs go without search attributes: %s", error)
+        return False
+    return True
+
+
+async def keep_closed_runs(client: Client) -> None:
+    """Keep closed runs for 30 days; the embedded server would forget them after one."""
+    keep = Duration()
+    keep.FromTimedelta(RETENTION)
+    config = NamespaceConfig(workflow_execution_retention_ttl=keep)
+    await client.workflow_service.update_namespace(UpdateNamespaceRequest(namespace=client.namespace, config=config))

@@ -1,0 +1,85 @@
+"""An agent: what its author writes, and the definition that `load_agent` freezes into a run's history."""
+
+import importlib
+import pkgutil
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from domain import errors
+from domain.spend import Price
+from domain.tool import ToolSpec
+
+
+class Limits(BaseModel):
+    """Where a run stops and asks. None is no limit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    steps: Annotated[int, Field(gt=0)] | None = None
+    tokens: Annotated[int, Field(gt=0)] | None = None
+    usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    def over(self, stricter: "Limits | None") -> "Limits":
+        """These limits, with each one that `stricter` names taken from there."""
+        return self.model_copy(update=stricter.model_dump(exclude_none=True) if stricter else {})
+
+
+class Agent(BaseModel):
+    """An agent as its file in `domain/agents/` states it. `task` is what a run does that names no task."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    description: str
+    instructions: str
+    tools: tuple[str, ...]
+    task: str | None = None
+    model: str = "claude-sonnet-5-5"
+    max_tokens: int = 8_192
+    limits: Limits = Limits(steps=50)
+
+
+class Definition(BaseModel):
+    """Everything of an agent that a run goes by, as it was when the run began.
+
+    run: the first execution run id, the same over continue-as-new and reset.
+    search_attributes: whether the server knows Dayflow's search attributes; without, the run does without.
+    simulated: the sandbox answers, not a language model.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    run: str
+    agent: str
+    instructions: str
+    task: str
+    model: str
+    max_tokens: int
+    tools: list[ToolSpec]
+    limits: Limits
+    price: Price | None
+    requested_by: str | None = None
+    search_attributes: bool = False
+    simulated: bool = False
+
+    def tool(self, name: str) -> ToolSpec | None:
+        """The tool of that name, if this run has it."""
+        return next((tool for tool in self.tools if tool.name == name), None)
+
+
+def discover() -> dict[str, Agent]:
+    """Every agent of `domain/agents/`, by name."""
+    from domain import agents
+
+    found = [importlib.import_module(f"domain.agents.{m.name}").AGENT for m in pkgutil.iter_modules(agents.__path__)]
+    return {agent.name: agent for agent in found}
+
+
+def find(name: str) -> Agent:
+    """The agent of that name; `errors.BadRequest` names those that exist."""
+    known = discover()
+    if name not in known:
+        raise errors.BadRequest(f"there is no agent {name!r}; known agents: {', '.join(sorted(known))}")
+    return known[name]

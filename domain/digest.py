@@ -1,0 +1,20 @@
+"""Digests: one canonical JSON form, so that equal values have equal sha256 in every process."""
+
+import hashlib
+import json
+from typing import Any
+
+
+def canonical(value: Any) -> bytes:
+    """Encode a JSON value: keys sorted, no spaces, ASCII only (lone surrogates survive as escapes)."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+
+
+def sha256(value: Any) -> str:
+    """Hex sha256 of a JSON value's canonical form."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def chain(previous: str, value: Any) -> str:
+    """Hex sha256 over the digest so far and the next value: one digest that speaks for a whole list."""
+    return hashlib.sha256(previous.encode("ascii") + canonical(value)).hexdigest()

@@ -1,0 +1,52 @@
+"""Every error of Dayflow, in one tree.
+
+DayflowError
+├── Refused        the caller's input is at fault; the message says what to do next
+│   ├── BadRequest      the input of a run
+│   ├── BadSetting      a variable of the environment
+│   └── NotFound        no such run, agent, step
+├── Unreachable    a part that is needed does not answer
+├── ToolFailed     the model should know: becomes an `is_error` result
+├── ArgumentsChanged    the same idempotency key with other arguments
+└── Broken         the record contradicts itself (digest, transcript); a person has to look
+"""
+
+
+class DayflowError(Exception):
+    """Base of all errors that Dayflow raises on purpose."""
+
+
+class Refused(DayflowError):
+    """The caller's input is at fault."""
+
+
+class BadRequest(Refused):
+    """The input of a run cannot be used."""
+
+
+class BadSetting(Refused):
+    """A variable of the environment cannot be used."""
+
+    def __init__(self, variable: str, why: str) -> None:
+        self.variable = variable
+        super().__init__(f"{variable}: {why}. Set it right, or unset it; `dayflow doctor` lists every setting.")
+
+
+class NotFound(Refused):
+    """What was named does not exist."""
+
+
+class Unreachable(DayflowError):
+    """A part that is needed does not answer."""
+
+
+class ToolFailed(DayflowError):
+    """A tool could not do what was asked, and the model should know why."""
+
+
+class ArgumentsChanged(DayflowError):
+    """An idempotency key came back with other arguments than it was begun with."""
+
+
+class Broken(DayflowError):
+    """The record contradicts itself."""

@@ -1,0 +1,60 @@
+"""Signals as people send them: parsed here, so that no message can harm a run."""
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from domain import errors
+from domain.request import Name, explain
+
+MAX_MESSAGE = 20_000
+
+
+class Signal(BaseModel):
+    """Base of all signals: one JSON object, no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+
+
+class Pause(Signal):
+    """`pause {by}`: stand still at the next step boundary."""
+
+    by: Name
+
+
+class Resume(Signal):
+    """`resume {by}`: go on."""
+
+    by: Name
+
+
+class Message(Signal):
+    """`message {text, from}`: words for the model, heard at the next step boundary."""
+
+    text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_MESSAGE)]
+    sender: Annotated[Name, Field(alias="from")]
+
+
+class RaiseBudget(Signal):
+    """`raise_budget {by, tokens?, usd?, steps?, seconds?}`: the new limits of the whole run."""
+
+    by: Name
+    tokens: Annotated[int, Field(gt=0)] | None = None
+    usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    steps: Annotated[int, Field(gt=0)] | None = None
+    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+
+S = TypeVar("S", bound=Signal)
+
+
+def parse(kind: type[S], raw: Sequence[Any]) -> S:
+    """One signal from the raw inputs; `errors.BadRequest` says what is wrong with them."""
+    if len(raw) != 1 or not isinstance(raw[0], dict):
+        raise errors.BadRequest(f"takes exactly one JSON object, got {len(raw)} inputs")
+    try:
+        return kind.model_validate_json(json.dumps(raw[0]))
+    except ValidationError as error:
+        raise errors.BadRequest(explain(error)) from None

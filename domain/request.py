@@ -1,0 +1,78 @@
+"""The input of a run, checked: anything but one well-formed request is refused with what to do instead."""
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from domain import digest, errors
+from domain.agent import Limits
+
+MAX_INPUT_BYTES = 200_000
+MAX_RUN_ID = 200
+EXAMPLE = '{"agent": "brief"}'
+
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+
+
+class RunRequest(BaseModel):
+    """What a run is asked to do."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    agent: Name
+    task: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100_000)] | None = None
+    model: Name | None = None
+    limits: Limits | None = Field(default=None)
+    requested_by: Name | None = None
+
+
+class LoadRequest(BaseModel):
+    """Input of `load_agent`: what the run was started with, unchecked, or only its size when it is too large."""
+
+    run: str
+    raw: list[Any]
+
+    @classmethod
+    def of(cls, first_execution_run_id: str, raw: Sequence[Any]) -> "LoadRequest":
+        """The raw inputs as they can be handed on to an activity."""
+        size = len(digest.canonical(list(raw)))
+        fits = size <= MAX_INPUT_BYTES
+        return cls(run=first_execution_run_id, raw=list(raw) if fits else [{"oversized": size}])
+
+
+def parse(raw: Sequence[Any]) -> RunRequest:
+    """Check the inputs that a run was started with; `errors.BadRequest` says what is wrong."""
+    if len(raw) != 1:
+        raise errors.BadRequest(f"a run takes exactly one input, such as {EXAMPLE}; {len(raw)} were given")
+    value = raw[0]
+    if not isinstance(value, dict):
+        raise errors.BadRequest(f"the input is a JSON {_kind(value)}; it has to be an object, such as {EXAMPLE}")
+    if set(value) == {"oversized"}:
+        raise errors.BadRequest(f"the input has {value['oversized']} bytes; at most {MAX_INPUT_BYTES} are taken")
+    try:
+        return RunRequest.model_validate_json(json.dumps(value))
+    except ValidationError as error:
+        raise errors.BadRequest(f"the input cannot be used: {explain(error)}. An example: {EXAMPLE}") from None
+
+
+def check_run_id(run_id: str) -> None:
+    """Refuse ids that people cannot read or type."""
+    if not run_id.strip() or not run_id.isprintable():
+        raise errors.BadRequest(
+            f"the workflow id {run_id!r} is blank or not printable; start with another --workflow-id"
+        )
+    if len(run_id) > MAX_RUN_ID:
+        raise errors.BadRequest(f"the workflow id has {len(run_id)} characters; at most {MAX_RUN_ID} are taken")
+
+
+def explain(error: ValidationError) -> str:
+    """All of a validation error in one line: where, and what is wrong there."""
+    places = [(".".join(str(part) for part in item["loc"]), item["msg"]) for item in error.errors()]
+    return "; ".join(f"{where}: {what}" if where else what for where, what in places)
+
+
+def _kind(value: Any) -> str:
+    kinds = {list: "array", str: "string", bool: "boolean", type(None): "null", int: "number", float: "number"}
+    return kinds.get(type(value), type(value).__name__)

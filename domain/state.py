@@ -1,0 +1,341 @@
+"""The state: everything that a run knows about itself, in one object. Record, steps and actions are views of it."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from domain import actions, digest, loop, transcript
+from domain.actions import Action
+from domain.agent import Definition, Limits
+from domain.model import ModelAnswer, ModelCall
+from domain.spend import Totals, Usage
+from domain.status import CLOSED, Status, allowed
+from domain.tool import ToolCall, ToolResult
+from domain.transcript import Transcript
+
+KEPT_BAD_MESSAGES = 100
+KEPT_CHARACTERS = 200
+LARGEST_MAX_TOKENS = 64_000
+
+
+class Ask(BaseModel):
+    """An answer that was refused, and why; it cost what `usage` says."""
+
+    ask: int
+    stop_reason: str
+    why: str
+    usage: Usage
+
+
+class Step(BaseModel):
+    """One assistant turn plus the tool results that answer it."""
+
+    n: int
+    ask: int
+    stop_reason: str
+    assistant: list[dict[str, Any]]
+    tool_results: list[dict[str, Any]] = []
+    usage: Usage
+    model: str
+    attempts: int
+    possibly_paid: int
+    refused: list[Ask] = []
+    created_at: datetime
+
+
+class BadMessage(BaseModel):
+    """A message that could not be used: its beginning, and the sha256 of all of it."""
+
+    name: str
+    why: str
+    excerpt: str
+    sha256: str
+    at: datetime
+
+
+class BadMessages(BaseModel):
+    """The last bad messages; `count` says how many there were."""
+
+    count: int = 0
+    last: list[BadMessage] = []
+
+    def add(self, name: str, raw: Any, why: str, now: datetime) -> None:
+        """Keep the beginning and the digest of one bad message."""
+        text = digest.canonical(raw).decode("ascii")
+        entry = BadMessage(
+            name=name[:KEPT_CHARACTERS],
+            why=why[:KEPT_CHARACTERS],
+            excerpt=text[:KEPT_CHARACTERS],
+            sha256=digest.sha256(raw),
+            at=now,
+        )
+        self.count += 1
+        self.last = [*self.last, entry][-KEPT_BAD_MESSAGES:]
+
+
+class RunError(BaseModel):
+    """Why a run stands still or failed."""
+
+    kind: str
+    message: str
+    step: int
+    request_id: str | None = None
+
+
+class QueuedMessage(BaseModel):
+    """Words of a person, waiting for the next step."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    text: str
+    sender: str = Field(alias="from")
+
+
+class RunState(BaseModel):
+    """One run. Changed only through its methods, only by the workflow."""
+
+    namespace: str
+    run_id: str
+    first_execution_run_id: str
+    status: Status = Status.RECEIVED
+    reason: str | None = None
+    before_pause: Status | None = None
+    definition: Definition | None = None
+    limits: Limits = Limits()
+    transcript: Transcript = Transcript()
+    steps: list[Step] = []
+    actions: list[Action] = []
+    refused: list[Ask] = []
+    asks: int = 0
+    asks_in_a_row: int = 0
+    nudged: bool = False
+    max_tokens: int = 0
+    totals: Totals = Totals()
+    queued: list[QueuedMessage] = []
+    pause_requested_by: str | None = None
+    bad_messages: BadMessages = BadMessages()
+    refused_moves: list[str] = []
+    result: str | None = None
+    error: RunError | None = None
+    started_at: datetime
+    updated_at: datetime
+
+    @property
+    def closed(self) -> bool:
+        """Whether the run has come to its end."""
+        return self.status in CLOSED
+
+    @property
+    def paused(self) -> bool:
+        """Whether the run stands still, open."""
+        return self.status == Status.PAUSED
+
+    def frozen(self) -> Definition:
+        """The definition; there is one from the first step on."""
+        if self.definition is None:
+            raise ValueError("the run has no definition yet")
+        return self.definition
+
+    def move(self, status: Status, now: datetime, reason: str | None = None) -> bool:
+        """Go to another status if the table allows it; a refused move is recorded."""
+        if status != self.status and not allowed(self.status, status):
+            self.refused_moves = [*self.refused_moves, f"{self.status} → {status}"][-KEPT_BAD_MESSAGES:]
+            return False
+        if status == Status.PAUSED and self.status != Status.PAUSED:
+            self.before_pause = self.status
+        self.status, self.reason, self.updated_at = status, reason, now
+        return True
+
+    def pause(self, reason: str, now: datetime, error: RunError | None = None) -> None:
+        """Stand still, open, with a reason that a person can act on."""
+        self.error = error
+        self.move(Status.PAUSED, now, reason)
+
+    def go_on(self, now: datetime) -> None:
+        """Leave the pause and give the step a fresh set of asks."""
+        self.pause_requested_by = None
+        self.error = None
+        self.asks_in_a_row = 0
+        if self.status == Status.PAUSED:
+            self.move(self.before_pause or Status.RUNNING, now)
+
+    def begin(self, definition: Definition, now: datetime) -> None:
+        """Freeze the definition and open the transcript with the task."""
+        self.definition, self.limits, self.max_tokens = definition, definition.limits, definition.max_tokens
+        self.transcript.head = digest.sha256(definition.model_dump(mode="json"))
+        self.transcript.append(transcript.user_text(definition.task))
+        self.move(Status.RUNNING, now)
+
+    def next_call(self) -> ModelCall:
+        """The model call that comes next. A call that fails is asked again under the same number."""
+        return ModelCall(
+            step=len(self.steps) + 1,
+            ask=self.asks + 1,
+            epoch=self.transcript.epoch,
+            length=len(self.transcript.messages),
+            digest=self.transcript.head,
+            max_tokens=self.max_tokens,
+        )
+
+    def count(self, answer: ModelAnswer) -> None:
+        """Settle what an answer cost, and what may have been paid on the way to it."""
+        self.asks += 1
+        self.asks_in_a_row += 1
+        self.totals.add(answer.usage, self.frozen().price)
+        self.totals.possibly_paid.add(answer.possibly_paid)
+
+    def facts(self) -> loop.Facts:
+        """What bears on the meaning of the newest answer."""
+        paused = 0
+        for step in reversed(self.steps):
+            if step.stop_reason != "pause_turn":
+                break
+            paused += 1
+        ids = (block["id"] for step in self.steps for block in step.assistant if block.get("type") == "tool_use")
+        return loop.Facts(
+            asks=self.asks_in_a_row,
+            nudged=self.nudged,
+            continuations=paused,
+            used_ids=frozenset(ids),
+        )
+
+    def drop(self, answer: ModelAnswer, why: str) -> None:
+        """Keep an answer out of the transcript, and say why."""
+        self.refused.append(Ask(ask=self.asks, stop_reason=answer.stop_reason, why=why, usage=answer.usage))
+
+    def refuse(self, answer: ModelAnswer, move: loop.AskAgain) -> None:
+        """Drop an answer; the same step is asked again."""
+        self.drop(answer, move.why)
+        if move.larger:
+            self.max_tokens = min(self.max_tokens * 2, LARGEST_MAX_TOKENS)
+        if move.nudge:
+            self.nudged = True
+            self.transcript.append(transcript.user_text(move.nudge))
+
+    def take(self, answer: ModelAnswer, now: datetime) -> Step:
+        """Accept an answer as the next step."""
+        step = Step(
+            n=len(self.steps) + 1,
+            ask=self.asks,
+            stop_reason=answer.stop_reason,
+            assistant=answer.content,
+            usage=answer.usage,
+            model=answer.model,
+            attempts=answer.attempts,
+            possibly_paid=len(answer.possibly_paid),
+            refused=self.refused,
+            created_at=now,
+        )
+        self.steps.append(step)
+        if answer.content:
+            self.transcript.append(transcript.assistant(answer.content))
+        self.refused, self.asks, self.asks_in_a_row, self.nudged = [], 0, 0, False
+        self.max_tokens = self.frozen().max_tokens
+        self.updated_at = now
+        return step
+
+    def propose(self, calls: list[dict[str, Any]], now: datetime) -> list[Action]:
+        """Turn the tool_use blocks of the newest step into actions, in call order."""
+        proposed = [self._action(position, call, now) for position, call in enumerate(calls, start=1)]
+        self.actions.extend(proposed)
+        return proposed
+
+    def _action(self, position: int, call: dict[str, Any], now: datetime) -> Action:
+        step, tool = len(self.steps), self.frozen().tool(call["name"])
+        sha256 = actions.arguments_digest(call["name"], call["input"])
+        effect = tool is not None and tool.declares.kind == "effect"
+        where = (self.namespace, self.first_execution_run_id, step, position, call["name"])
+        return Action(
+            action_id=actions.action_id(step, position, sha256),
+            step=step,
+            position=position,
+            tool=call["name"],
+            tool_use_id=call["id"],
+            arguments=call["input"],
+            arguments_sha256=sha256,
+            effect=effect,
+            idempotency_key=actions.idempotency_key(*where) if effect else None,
+            requested_at=now,
+        )
+
+    def refusal(self, action: Action) -> str | None:
+        """Why an action is answered without being run, if so."""
+        known = [tool.name for tool in self.frozen().tools]
+        return loop.refuse_call(action.position, self.frozen().tool(action.tool), action.tool, known)
+
+    def settle(self, action: Action, result: ToolResult, now: datetime) -> None:
+        """Write down what became of an action."""
+        status: Literal["done", "failed"] = "failed" if result.is_error else "done"
+        action.status, action.result, action.attempts, action.finished_at = status, result.content, result.attempts, now
+        self.updated_at = now
+
+    def answer_calls(self, settled: list[Action], now: datetime) -> None:
+        """Send all results of the newest step back in one user turn, in call order."""
+        results = [
+            transcript.tool_result(action.tool_use_id, action.result or "", is_error=action.status == "failed")
+            for action in settled
+        ]
+        self.steps[-1].tool_results = results
+        self.transcript.append({"role": "user", "content": results})
+        self.updated_at = now
+
+    def answer_strays(self, now: datetime) -> None:
+        """Answer calls that are not run, so that the transcript can go on behind them."""
+        calls = [block for block in self.steps[-1].assistant if block.get("type") == "tool_use"]
+        if not calls:
+            return
+        proposed = self.propose(calls, now)
+        for action in proposed:
+            self.settle(action, ToolResult(content="Not run: the turn had ended.", is_error=True, attempts=0), now)
+        self.answer_calls(proposed, now)
+
+    def queue(self, message: QueuedMessage) -> None:
+        """Keep what a person said until the next step boundary."""
+        self.queued.append(message)
+
+    def hear(self) -> None:
+        """Put what people said into the transcript."""
+        for message in self.queued:
+            self.transcript.append(transcript.user_text(f"Message from {message.sender}:\n{message.text}"))
+        self.queued = []
+
+    def finish(self, end: loop.Finish, now: datetime) -> None:
+        """Close the run with its result."""
+        self.result = end.result
+        self.move(Status.DONE, now, end.reason)
+
+    def fail(self, error: RunError, now: datetime) -> None:
+        """Close the run with the reason why it leads nowhere."""
+        self.error = error
+        self.move(Status.FAILED, now, error.kind)
+
+    def raise_limits(self, more: dict[str, float]) -> None:
+        """Replace the limits that are named here."""
+        self.limits = self.limits.model_copy(update=more)
+
+    def limit_reached(self, now: datetime) -> str | None:
+        """Which limit forbids the next model call, if any."""
+        used = {
+            "steps": len(self.steps),
+            "tokens": self.totals.usage.total,
+            "usd": self.totals.cost_usd or 0,
+            "seconds": (now - self.started_at).total_seconds(),
+        }
+        for name, amount in used.items():
+            limit = getattr(self.limits, name)
+            if limit is not None and amount >= limit:
+                return f"{name}: {amount:g} of {limit:g} used"
+        return None
+
+
+def call_of(action: Action) -> ToolCall:
+    """The input of an action's activity."""
+    return ToolCall(
+        step=action.step,
+        position=action.position,
+        action_id=action.action_id,
+        tool=action.tool,
+        arguments=action.arguments,
+        idempotency_key=action.idempotency_key,
+    )

@@ -1,0 +1,70 @@
+"""What a tool declares of itself, and the call and the result that cross between workflow and activity."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Read(BaseModel):
+    """The tool changes nothing outside."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["read"] = "read"
+    deadline_s: float = 60.0
+
+
+class Effect(BaseModel):
+    """The tool changes a destination; how that destination keeps an effect from happening twice.
+
+    safety: `key` it checks an idempotency key; `lookup` it can be asked afterwards; `none` neither.
+    key_lifetime_s: how long the destination remembers a key, in seconds; None is for ever.
+    held_intent: who answers when another action holds the same intent: a person, or the destination itself.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["effect"] = "effect"
+    safety: Literal["key", "lookup", "none"]
+    key_lifetime_s: float | None = None
+    deadline_s: float = 60.0
+    held_intent: Literal["person", "destination"] = "person"
+
+
+Declaration = Annotated[Read | Effect, Field(discriminator="kind")]
+
+
+class ToolSpec(BaseModel):
+    """A tool as the model is told of it, frozen into the run's history by `load_agent`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    declares: Declaration
+
+
+class ToolCall(BaseModel):
+    """Input of a tool's activity: one action of one step; only an effect has an idempotency key."""
+
+    model_config = ConfigDict(frozen=True)
+
+    step: int
+    position: int
+    action_id: str
+    tool: str
+    arguments: dict[str, Any]
+    idempotency_key: str | None = None
+
+
+class ToolResult(BaseModel):
+    """Outcome of a tool's activity; `content` is what the model reads, cleaned and clipped."""
+
+    model_config = ConfigDict(frozen=True)
+
+    content: str
+    is_error: bool = False
+    attempts: int = 1
+    from_ledger: bool = False
+    blob: str | None = None

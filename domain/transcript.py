@@ -1,0 +1,72 @@
+"""The transcript: the exact `messages` list of the next model call, with one digest that speaks for all of it."""
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from domain import digest
+
+PAGE_BYTES = 512_000
+
+Message = dict[str, Any]
+
+
+class Page(BaseModel):
+    """A run of messages; `end` is where the next page begins, `length` how many there are in this epoch."""
+
+    messages: list[Message]
+    start: int
+    end: int
+    length: int
+    epoch: int
+
+
+class Transcript(BaseModel):
+    """Append-only within an epoch. `head` is the digest chained over the definition and every message."""
+
+    messages: list[Message] = []
+    head: str = ""
+    epoch: int = 0
+
+    def append(self, message: Message) -> None:
+        """Add one message at the end."""
+        self.messages.append(message)
+        self.head = digest.chain(self.head, message)
+
+    def page(self, start: int, end: int | None = None) -> Page:
+        """Messages from `start` on, at least one and then as many as fit into one page."""
+        stop = min(len(self.messages) if end is None else end, len(self.messages))
+        taken: list[Message] = []
+        size = 0
+        for message in self.messages[start:stop]:
+            size += len(digest.canonical(message))
+            if taken and size > PAGE_BYTES:
+                break
+            taken.append(message)
+        return Page(
+            messages=taken,
+            start=start,
+            end=start + len(taken),
+            length=len(self.messages),
+            epoch=self.epoch,
+        )
+
+
+def user_text(text: str) -> Message:
+    """A user turn of plain text."""
+    return {"role": "user", "content": [{"type": "text", "text": text}]}
+
+
+def assistant(content: list[dict[str, Any]]) -> Message:
+    """An assistant turn, its blocks untouched."""
+    return {"role": "assistant", "content": content}
+
+
+def tool_result(tool_use_id: str, content: str, *, is_error: bool) -> dict[str, Any]:
+    """One result block; empty text is not allowed on the wire."""
+    block: dict[str, Any] = {
+        "type": "tool_result",
+        "tool_use_id": tool_use_id,
+        "content": [{"type": "text", "text": content or "(no output)"}],
+    }
+    return {**block, "is_error": True} if is_error else block

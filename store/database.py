@@ -1,0 +1,118 @@
+"""The one database: a SQLite file by default, Postgres by `DAYFLOW_DATABASE_URL`."""
+
+import fcntl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, event, inspect, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from domain import errors
+from store.settings import Settings
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+BUSY_MS = 10_000
+MIGRATION_LOCK = 7_230_001
+
+
+class Database:
+    """Transactions on the store."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self.engine = engine
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """One transaction: committed when the block ends, rolled back when it raises."""
+        async with self.engine.begin() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """A consistent look that takes no write lock."""
+        async with self.engine.connect() as connection:
+            yield await connection.execution_options(reading=True)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self.engine.dispose()
+
+
+async def connect(settings: Settings) -> Database:
+    """Open the store, with its tables as this version wants them."""
+    try:
+        url = make_url(settings.database)
+    except ArgumentError as error:
+        raise errors.BadSetting("DAYFLOW_DATABASE_URL", str(error)) from None
+    settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    engine = create_async_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite")
+    if url.get_backend_name() == "sqlite":
+        event.listen(engine.sync_engine, "connect", _pragmas)
+        event.listen(engine.sync_engine, "begin", _begin_immediate)
+    try:
+        await _migrate(engine, settings.home)
+    except (SQLAlchemyError, OSError) as error:
+        await engine.dispose()
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        raise errors.Unreachable(
+            f"the store at {url.render_as_string(hide_password=True)} cannot be used: {cause}. "
+            "Check DAYFLOW_HOME and DAYFLOW_DATABASE_URL, and that the disk has room."
+        ) from error
+    return Database(engine)
+
+
+def _pragmas(connection: Any, _record: Any) -> None:
+    """WAL, and a wait for other writers; the driver must not begin transactions on its own."""
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={BUSY_MS}", "foreign_keys=ON"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin_immediate(connection: Connection) -> None:
+    """Take the write lock at once: a lock that is taken half way cannot be waited for."""
+    reading = connection.get_execution_options().get("reading")
+    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+
+async def _migrate(engine: AsyncEngine, home: Path) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    head = ScriptDirectory.from_config(config).get_current_head()
+    async with Database(engine).reading() as connection:
+        if await connection.run_sync(_version) == head:
+            return
+    with _locked(home / "migrate.lock"):
+        async with engine.begin() as connection:
+            await connection.run_sync(_upgrade, config)
+
+
+def _version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return found
+
+
+def _upgrade(connection: Connection, config: Config) -> None:
+    from alembic import command
+
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One migration at a time on one machine."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,153 @@
+"""The ledger: a row is committed as `begun` before anything leaves, and with its end before anyone is told.
+
+Model calls and effects share the table: a model call is an effect whose destination takes no key.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from sqlalchemy import Row, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from domain import errors
+from store.database import Database
+from store.schema import ledger
+
+Status = Literal["begun", "done", "failed", "unknown"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What names a row: its key, and the digest that the key is bound to.
+
+    position: the ask of a model call, the place in its step of an action. holds: the intent, if no other may hold it.
+    """
+
+    key: str
+    kind: Literal["model", "effect"]
+    namespace: str
+    run_id: str
+    step: int
+    position: int
+    name: str
+    digest: str
+    intent: str | None = None
+    holds: str | None = None
+
+
+@dataclass(frozen=True)
+class Begun:
+    """How a row stands when an attempt begins.
+
+    attempt: the number of this attempt, from 1. result: the stored answer, if there is one: nothing is to be sent.
+    possibly_paid: usage of attempts that were sent and gave no answer. failures: attempts that ended with an error.
+    began_at: when the first attempt began.
+    """
+
+    attempt: int
+    result: Any | None
+    possibly_paid: list[dict[str, int]]
+    failures: int
+    began_at: datetime
+
+
+def model_key(first_execution_run_id: str, step: int, ask: int) -> str:
+    """Key of a model call's row."""
+    return "model-" + hashlib.sha256(f"{first_execution_run_id}\0{step}\0{ask}".encode()).hexdigest()
+
+
+class Ledger:
+    """The rows of one store."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def begin(self, entry: Entry) -> Begun:
+        """Commit the row as begun, or find the answer that it already has.
+
+        Raises `errors.ArgumentsChanged` if the key of an effect was begun with another digest. A model call may be
+        worded anew: only an answer to the same request is used again.
+        """
+        async with self._database.transaction() as connection:
+            row = await self._row(connection, entry.key)
+            if row is None:
+                return await self._first(connection, entry)
+            if row.digest != entry.digest and entry.kind == "effect":
+                raise errors.ArgumentsChanged(
+                    f"{entry.name} of step {entry.step} was begun with other arguments under the key {entry.key}"
+                )
+            if row.status == "done" and row.digest == entry.digest:
+                return Begun(row.attempts, row.result, row.possibly_paid or [], row.failures, row.began_at)
+            return await self._again(connection, entry, row)
+
+    async def saw(self, key: str, usage: dict[str, int]) -> None:
+        """Keep the usage that an attempt is known to have reached, in case it never answers."""
+        async with self._database.transaction() as connection:
+            await connection.execute(
+                update(ledger).where(ledger.c.key == key, ledger.c.status == "begun").values(usage=usage)
+            )
+
+    async def finish(self, key: str, result: Any, usage: dict[str, int] | None = None) -> Any:
+        """Commit the answer. The first answer of a row stands: it is what comes back."""
+        async with self._database.transaction() as connection:
+            ended = {"status": "done", "result": result, "usage": usage, "error": None, "ended_at": datetime.now(UTC)}
+            changed = await connection.execute(
+                update(ledger).where(ledger.c.key == key, ledger.c.status != "done").values(**ended)
+            )
+            if changed.rowcount:
+                return result
+            row = await self._row(connection, key)
+            if row is None:
+                raise errors.Broken(f"the ledger has no row {key}")
+            await self._lost(connection, row, usage)
+            return row.result
+
+    async def fail(self, key: str, error: str, possibly_paid: dict[str, int] | None = None) -> None:
+        """Commit that an attempt ended without an answer."""
+        async with self._database.transaction() as connection:
+            row = await self._row(connection, key)
+            if row is None or row.status == "done":
+                return
+            await self._lost(connection, row, possibly_paid)
+            ended = {"status": "failed", "error": error, "usage": None, "ended_at": datetime.now(UTC)}
+            await connection.execute(
+                update(ledger).where(ledger.c.key == key).values(failures=row.failures + 1, **ended)
+            )
+
+    async def rows(self, namespace: str, run_id: str) -> list[dict[str, Any]]:
+        """All rows of a run, oldest first."""
+        async with self._database.reading() as connection:
+            wanted = select(ledger).where(ledger.c.namespace == namespace, ledger.c.run_id == run_id)
+            found = await connection.execute(wanted.order_by(ledger.c.step, ledger.c.kind, ledger.c.position))
+            return [dict(row) for row in found.mappings()]
+
+    async def _row(self, connection: AsyncConnection, key: str) -> Row[Any] | None:
+        return (await connection.execute(select(ledger).where(ledger.c.key == key))).one_or_none()
+
+    async def _first(self, connection: AsyncConnection, entry: Entry) -> Begun:
+        now = datetime.now(UTC)
+        await connection.execute(
+            insert(ledger).values(**entry.__dict__, status="begun", attempts=1, failures=0, began_at=now)
+        )
+        return Begun(1, None, [], 0, now)
+
+    async def _again(self, connection: AsyncConnection, entry: Entry, row: Row[Any]) -> Begun:
+        """Begin another attempt; one that is still `begun` was sent, and may have been paid."""
+        paid = list(row.possibly_paid or [])
+        if row.status == "begun":
+            paid.append(row.usage or {})
+        if row.status == "done":
+            paid.append(row.usage or {})
+        begun = {"status": "begun", "attempts": row.attempts + 1, "possibly_paid": paid, "usage": None}
+        await connection.execute(
+            update(ledger).where(ledger.c.key == entry.key).values(digest=entry.digest, result=None, **begun)
+        )
+        return Begun(row.attempts + 1, None, paid, row.failures, row.began_at)
+
+    async def _lost(self, connection: AsyncConnection, row: Row[Any], usage: dict[str, int] | None) -> None:
+        if usage is None:
+            return
+        paid = [*(row.possibly_paid or []), usage]
+        await connection.execute(update(ledger).where(ledger.c.key == row.key).values(possibly_paid=paid))

@@ -1,0 +1,136 @@
+"""The tables, written for SQLite and for Postgres alike."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    DateTime,
+    Dialect,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    text,
+)
+
+
+class Utc(TypeDecorator[datetime]):
+    """Aware UTC times; SQLite keeps them without a zone."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Store in UTC."""
+        return value.astimezone(UTC) if value else None
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Give back aware times."""
+        return value.replace(tzinfo=UTC) if value and value.tzinfo is None else value
+
+
+class Json(TypeDecorator[Any]):
+    """JSON as ASCII text: NUL and lone surrogates survive, in either database."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        """Encode."""
+        return None if value is None else json.dumps(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        """Decode."""
+        return None if value is None else json.loads(value)
+
+
+metadata = MetaData()
+
+# One row for each model call and each effect, committed as `begun` before anything leaves.
+ledger = Table(
+    "ledger",
+    metadata,
+    Column("key", String(100), primary_key=True),
+    Column("kind", String(10), nullable=False),
+    Column("namespace", String(200), nullable=False),
+    Column("run_id", String(1000), nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("status", String(10), nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("intent", Text),
+    Column("holds", Text),
+    Column("attempts", Integer, nullable=False),
+    Column("failures", Integer, nullable=False, server_default="0"),
+    Column("result", Json),
+    Column("usage", Json),
+    Column("possibly_paid", Json),
+    Column("error", Text),
+    Column("began_at", Utc, nullable=False),
+    Column("ended_at", Utc),
+)
+_HOLDING = text("holds IS NOT NULL AND status IN ('begun', 'unknown', 'done')")
+Index(
+    "ledger_one_holder",
+    ledger.c.namespace,
+    ledger.c.holds,
+    unique=True,
+    sqlite_where=_HOLDING,
+    postgresql_where=_HOLDING,
+)
+Index("ledger_by_run", ledger.c.namespace, ledger.c.run_id)
+
+claims = Table(
+    "claims",
+    metadata,
+    Column("namespace", String(200), primary_key=True),
+    Column("run_id", String(1000), primary_key=True),
+    Column("first_execution_run_id", String(100), nullable=False),
+    Column("claimed_at", Utc, nullable=False),
+)
+
+# Where a run reads its inbox and its calendar, when it was started with its own.
+sources = Table(
+    "sources",
+    metadata,
+    Column("namespace", String(200), primary_key=True),
+    Column("run_id", String(1000), primary_key=True),
+    Column("inbox", Text),
+    Column("calendar", Text),
+)
+
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("namespace", String(200), nullable=False),
+    Column("title", Text, nullable=False),
+    Column("notes", Text),
+    Column("due", String(10)),
+    Column("status", String(10), nullable=False),
+    Column("source_id", Text, nullable=False),
+    Column("idempotency_key", String(100), nullable=False, unique=True),
+    Column("run_id", String(1000), nullable=False),
+    Column("created_at", Utc, nullable=False),
+    Column("done_at", Utc),
+    UniqueConstraint("namespace", "source_id", name="tasks_one_per_source"),
+)
+
+# The journal of the task store: one row a commit, with the answer that every repetition of the key gets.
+task_commits = Table(
+    "task_commits",
+    metadata,
+    Column("idempotency_key", String(100), primary_key=True),
+    Column("operation", String(20), nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("task_id", Integer, nullable=False),
+    Column("answer", Json, nullable=False),
+    Column("committed_at", Utc, nullable=False),
+)

@@ -1,0 +1,90 @@
+"""Settings: everything Dayflow reads from the environment, in one place.
+
+Each field's alias is the variable's name. Values are read when `load()` is called, never at import.
+"""
+
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import platformdirs
+import tzlocal
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from domain import errors
+
+SAMPLES = Path(__file__).resolve().parent.parent / "sandbox" / "samples"
+
+
+class Settings(BaseSettings):
+    """One home of Dayflow: where its state lives and whom it talks to."""
+
+    model_config = SettingsConfigDict(extra="ignore", frozen=True, env_ignore_empty=True)
+
+    home: Path = Field(Path(platformdirs.user_state_dir("dayflow")), alias="DAYFLOW_HOME", description="state folder")
+    port: int = Field(7233, alias="DAYFLOW_PORT", ge=1, le=65535, description="embedded Temporal server (gRPC)")
+    ui_port: int = Field(8233, alias="DAYFLOW_UI_PORT", ge=1, le=65535, description="embedded Temporal web UI")
+    sandbox_port: int = Field(8234, alias="DAYFLOW_SANDBOX_PORT", ge=1, le=65535, description="the sandbox's HTTP port")
+    model: str | None = Field(None, alias="DAYFLOW_MODEL", description="model id for runs that name none")
+    database_url: str | None = Field(
+        None,
+        alias="DAYFLOW_DATABASE_URL",
+        description="SQLAlchemy URL of the store (default: a SQLite file in the home)",
+    )
+    approvers: Path | None = Field(None, alias="DAYFLOW_APPROVERS", description="approvers file")
+    inbox: Path = Field(SAMPLES / "inbox", alias="DAYFLOW_INBOX", description="Maildir, mbox or folder of .eml files")
+    calendar: Path = Field(SAMPLES / "calendar", alias="DAYFLOW_CALENDAR", description=".ics file or folder of them")
+    timezone_name: str | None = Field(None, alias="DAYFLOW_TIMEZONE", description="IANA zone (default: the system's)")
+    crash_at: str | None = Field(None, alias="DAYFLOW_CRASH_AT", description="crash point, NAME or NAME:N (tests)")
+    sandbox_script: Path | None = Field(
+        None, alias="DAYFLOW_SANDBOX_SCRIPT", description="conversation the sandbox plays"
+    )
+    anthropic_api_key: SecretStr | None = Field(None, alias="ANTHROPIC_API_KEY", description="key of the Messages API")
+    anthropic_base_url: str | None = Field(None, alias="ANTHROPIC_BASE_URL", description="address of the Messages API")
+
+    @field_validator("home", "inbox", "calendar", "approvers", "sandbox_script")
+    @classmethod
+    def _absolute(cls, path: Path | None) -> Path | None:
+        return path.expanduser().absolute() if path else None
+
+    @field_validator("timezone_name")
+    @classmethod
+    def _known_zone(cls, name: str | None) -> str | None:
+        try:
+            return ZoneInfo(name).key if name else None
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ValueError(f"{name!r} is no IANA time zone, such as Europe/Berlin") from error
+
+    @property
+    def timezone(self) -> ZoneInfo:
+        """The zone in which "today" is meant."""
+        return ZoneInfo(self.timezone_name or tzlocal.get_localzone_name() or "UTC")
+
+    @property
+    def database(self) -> str:
+        """SQLAlchemy URL of the one database."""
+        return self.database_url or f"sqlite+aiosqlite:///{self.home / 'dayflow.sqlite'}"
+
+    @property
+    def sandbox_answers(self) -> bool:
+        """Whether model calls go to the sandbox: no key and no address were given."""
+        return not self.anthropic_api_key and not self.anthropic_base_url
+
+    @property
+    def messages_url(self) -> str | None:
+        """Base address of the Messages API; None is the SDK's own."""
+        return self.anthropic_base_url or (self.sandbox_url if self.sandbox_answers else None)
+
+    @property
+    def sandbox_url(self) -> str:
+        """Base address of the sandbox of this home."""
+        return f"http://127.0.0.1:{self.sandbox_port}"
+
+
+def load() -> Settings:
+    """Read the environment; a bad value is an `errors.BadSetting` that names the variable."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise errors.BadSetting(str(first["loc"][0]), first["msg"]) from None

@@ -1,0 +1,37 @@
+"""Fixtures that several folders of tests share."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from homes import Home
+
+
+@contextlib.contextmanager
+def running(home: Home) -> Iterator[Home]:
+    """The home with its server and its sandbox up; nothing is left running."""
+    home.dayflow("up", "--no-worker")
+    try:
+        yield home
+    finally:
+        home.dayflow("down", code=None)
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """One home for all tests that do not break it."""
+    with running(Home(tmp_path_factory.mktemp("home"))) as home:
+        yield home
+
+
+@pytest.fixture
+def new_home(tmp_path: Path) -> Iterator[Callable[..., Home]]:
+    """Homes of a test's own, with settings of their own."""
+    with contextlib.ExitStack() as stack:
+
+        def make(**settings: str) -> Home:
+            path = tmp_path / f"home{len(list(tmp_path.iterdir()))}"
+            return stack.enter_context(running(Home(path, **settings)))
+
+        yield make

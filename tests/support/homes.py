@@ -1,0 +1,148 @@
+"""A Dayflow home for tests: real processes on free ports, driven as a user drives them."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+BIN = Path(sys.executable).parent
+T = TypeVar("T")
+# Settings of the machine that must not reach a test.
+FOREIGN = ("ANTHROPIC_", "DAYFLOW_", "TEMPORAL_", "STRIPE_")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def until(what: str, look: Callable[[], T | None], seconds: float = 30.0) -> T:
+    """Wait until `look` gives something; fail with `what` if it never does."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = look()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"not within {seconds:g} s: {what}")
+
+
+class Home:
+    """One home with its server and its sandbox."""
+
+    def __init__(self, path: Path, **settings: str) -> None:
+        self.path = path
+        self.port, self.ui_port, self.sandbox_port = free_ports(3)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+        self.env = {
+            **kept,
+            "DAYFLOW_HOME": str(path),
+            "DAYFLOW_PORT": str(self.port),
+            "DAYFLOW_UI_PORT": str(self.ui_port),
+            "DAYFLOW_SANDBOX_PORT": str(self.sandbox_port),
+            "DAYFLOW_TIMEZONE": "Europe/Berlin",
+            **settings,
+        }
+
+    def dayflow(
+        self, *arguments: str, env: dict[str, str] | None = None, code: int | None = 0, seconds: float = 60
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the command; its exit code has to be `code`, unless that is None."""
+        done = subprocess.run(
+            [str(BIN / "dayflow"), *arguments],
+            env={**self.env, **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            stdin=subprocess.DEVNULL,
+        )
+        if code is not None and done.returncode != code:
+            raise AssertionError(f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def json(self, *arguments: str, env: dict[str, str] | None = None, code: int | None = 0) -> Any:
+        """Run the command with --json and read what it printed."""
+        return json.loads(self.dayflow(*arguments, "--json", env=env, code=code).stdout)
+
+    def temporal(self, *arguments: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
+        """Run the plain Temporal CLI against this home's server."""
+        done = subprocess.run(
+            [str(BIN / "temporal"), *arguments, "--address", f"127.0.0.1:{self.port}"],
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        if code is not None and done.returncode != code:
+            raise AssertionError(f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    @contextlib.contextmanager
+    def worker(self, task_queue: str = "dayflow", **env: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A worker process; killed with -9 at the end if it still runs."""
+        log = (self.path / f"worker-{uuid.uuid4().hex[:6]}.log").open("wb")
+        process = subprocess.Popen(
+            [str(BIN / "dayflow"), "worker", "--task-queue", task_queue],
+            env={**self.env, **env},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+        )
+        try:
+            yield process
+        finally:
+            kill(process)
+            log.close()
+
+    def start(self, run_id: str, payload: Any, task_queue: str = "dayflow") -> None:
+        """Start a run by the plain Temporal CLI."""
+        self.temporal(
+            *("workflow", "start", "--type", "AgentRun", "--task-queue", task_queue, "--workflow-id", run_id),
+            *("--input", json.dumps(payload)),
+        )
+
+    def show(self, run_id: str) -> dict[str, Any]:
+        """The record of a run."""
+        record: dict[str, Any] = self.json("show", run_id)
+        return record
+
+    def ends(self, run_id: str, status: str = "done", seconds: float = 60) -> dict[str, Any]:
+        """Wait until the run has this status; its record."""
+
+        def look() -> dict[str, Any] | None:
+            record = self.show(run_id)
+            return record if record["status"] == status else None
+
+        return until(f"{run_id} is {status}", look, seconds)
+
+    def sandbox(self, method: str, path: str, body: Any = None) -> Any:
+        """Talk to the sandbox's own routes."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.sandbox_port}{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"content-type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL, and reap."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGKILL)
+    process.wait(timeout=10)

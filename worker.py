@@ -1,0 +1,85 @@
+"""The composition root: connect, discover, register. No logic.
+
+`python worker.py` runs a worker on the task queue `dayflow`; `dayflow` is the command for everything else.
+"""
+
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+    from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+
+    from store.settings import Settings
+
+# After a kill the next workflow task waits this long for the dead worker's own queue.
+STICKY_TIMEOUT = timedelta(seconds=1)
+# Sent at the latest this often, so that a heartbeat timeout of three seconds is never met by chance.
+HEARTBEAT_THROTTLE = timedelta(seconds=0.5)
+# What a stopping worker gives its activities to come to an end.
+GRACE = timedelta(seconds=2)
+SLOTS = 100
+
+
+def sandboxed() -> "SandboxedWorkflowRunner":
+    """Workflow code may import `domain` and nothing else that is ours; anything unintended does not load."""
+    from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+    from temporalio.workflow import SandboxImportNotificationPolicy as Policy
+
+    allowed = SandboxRestrictions.default.with_passthrough_modules("domain", "workflows.steps")
+    policy = Policy.WARN_ON_DYNAMIC_IMPORT | Policy.RAISE_ON_UNINTENTIONAL_PASSTHROUGH
+    return SandboxedWorkflowRunner(dataclasses.replace(allowed, import_notification_policy=policy))
+
+
+@asynccontextmanager
+async def host(client: "Client", settings: "Settings", task_queue: str) -> AsyncIterator[None]:
+    """A worker in this process, for as long as the block runs."""
+    from temporalio.worker import Worker
+
+    from activities.agents import Agents
+    from activities.model import Model
+    from activities.runner import Runner
+    from activities.tools import discover
+    from client import server
+    from store import database
+    from store.ledger import Ledger
+    from workflows.agent_run import AgentRun
+
+    store = await database.connect(settings)
+    ledger, tools = Ledger(store), discover()
+    attributes = await server.register_search_attributes(client)
+    agents = Agents(settings, store, tools, search_attributes=attributes)
+    worker = Worker(
+        client,
+        task_queue=task_queue,
+        workflows=[AgentRun],
+        workflow_runner=sandboxed(),
+        activities=[agents.load, Model(settings, ledger).call, *Runner(settings, store, ledger).activities(tools)],
+        sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
+        max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
+        graceful_shutdown_timeout=GRACE,
+        max_concurrent_workflow_tasks=SLOTS,
+        max_concurrent_activities=SLOTS,
+    )
+    try:
+        async with worker:
+            yield
+    finally:
+        await store.close()
+
+
+def main() -> None:
+    """The `dayflow` command, which hosts workers by `host`."""
+    from client import cli
+
+    cli.main(host)
+
+
+if __name__ == "__main__":
+    from client import cli
+
+    cli.main(host, ["worker"])

@@ -1,0 +1,289 @@
+"""AgentRun: any agent's run. The loop reads as the story; the state is in `domain/`, the steps are in `steps.py`."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RawValue, SearchAttributeKey
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+
+from domain import errors, loop, messages, views
+from domain.actions import Action
+from domain.messages import Message, Pause, RaiseBudget, Resume
+from domain.model import ModelAnswer
+from domain.request import LoadRequest
+from domain.state import QueuedMessage, RunError, RunState, call_of
+from domain.status import Status
+from domain.tool import ToolResult
+from workflows import steps
+
+AGENT = SearchAttributeKey.for_keyword("DayflowAgent")
+STATUS = SearchAttributeKey.for_keyword("DayflowStatus")
+WAITING_FOR = SearchAttributeKey.for_keyword("DayflowWaitingFor")
+STEP = SearchAttributeKey.for_int("DayflowStep")
+TOKENS = SearchAttributeKey.for_int("DayflowTokens")
+KEYWORD_BYTES = 200
+
+# Failures of a model call that a person, or time, can mend: the run stands still and stays open.
+PARKED = {"quota", "credentials", "needs repair", "model down"}
+
+
+@workflow.defn(name="AgentRun")
+class AgentRun:
+    """One run of one agent. Its event history is the checkpoint."""
+
+    def __init__(self) -> None:
+        info = workflow.info()
+        self.state = RunState(
+            namespace=info.namespace,
+            run_id=info.workflow_id,
+            first_execution_run_id=info.first_execution_run_id,
+            started_at=info.workflow_start_time,
+            updated_at=info.workflow_start_time,
+        )
+        self._published: tuple[Any, ...] = ()
+
+    @workflow.run
+    async def run(self, *raw: Any) -> dict[str, Any]:
+        """Load the agent, then step by step: hear people, ask the model, do what it calls for."""
+        try:
+            await self._load(raw)
+            while not self.state.closed:
+                await self._boundary()
+                await self._step()
+        except workflow.NondeterminismError:
+            raise
+        except (Exception, asyncio.CancelledError) as error:
+            # Any other exception that escapes would retry this task for ever.
+            if is_cancelled_exception(error):
+                self._cancelled()
+                raise
+            self._failed(error)
+        return self._end()
+
+    async def _load(self, raw: Sequence[Any]) -> None:
+        definition = await steps.load_agent(LoadRequest.of(self.state.first_execution_run_id, raw))
+        self.state.begin(definition, workflow.now())
+
+    async def _boundary(self) -> None:
+        """Between two steps: limits, a wish to pause, and what people said."""
+        while self._pause_if_due():
+            self._publish()
+            await self._paused()
+        self.state.hear()
+        self._publish()
+
+    def _pause_if_due(self) -> bool:
+        if self.state.paused:
+            return True
+        if by := self.state.pause_requested_by:
+            self.state.pause(f"by {by}", workflow.now())
+        elif over := self.state.limit_reached(workflow.now()):
+            self.state.pause("budget", workflow.now(), self._error("budget", over))
+        return self.state.paused
+
+    async def _paused(self) -> None:
+        waits = steps.MODEL_DOWN_PAUSE if self.state.reason == "model down" else None
+        try:
+            await workflow.wait_condition(lambda: not self.state.paused, timeout=waits)
+        except TimeoutError:
+            self.state.go_on(workflow.now())
+
+    async def _step(self) -> None:
+        answer = await self._ask()
+        if answer is None:
+            return
+        self.state.count(answer)
+        move = loop.decide(answer, self.state.facts())
+        await self._follow(move, answer)
+
+    async def _ask(self) -> ModelAnswer | None:
+        """The model's answer; None when the call failed and the run stands still."""
+        try:
+            return await steps.call_model(self.state.next_call())
+        except ActivityError as error:
+            cause = error.cause
+            if not isinstance(cause, ApplicationError) or cause.type not in PARKED:
+                raise
+            self.state.pause(cause.type, workflow.now(), self._error(cause.type, cause.message, cause))
+            return None
+
+    async def _follow(self, move: loop.Move, answer: ModelAnswer) -> None:
+        """Do what the answer calls for."""
+        match move:
+            case loop.AskAgain():
+                self.state.refuse(answer, move)
+            case loop.Park(reason, detail):
+                self.state.drop(answer, detail)
+                self.state.pause(reason, workflow.now(), self._error(reason, detail))
+            case loop.RunTools(calls):
+                self.state.take(answer, workflow.now())
+                await self._run_tools(calls)
+            case loop.Continue():
+                self.state.take(answer, workflow.now())
+            case loop.Finish():
+                self.state.take(answer, workflow.now())
+                self._finish(move)
+            case loop.Fail(reason, detail):
+                self.state.take(answer, workflow.now())
+                self.state.fail(self._error(reason, detail), workflow.now())
+
+    async def _run_tools(self, calls: list[dict[str, Any]]) -> None:
+        """Run the calls of this step side by side; their results go back in one turn, in call order."""
+        proposed = self.state.propose(calls, workflow.now())
+        outcomes = await asyncio.gather(*map(self._act, proposed), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        self.state.answer_calls(proposed, workflow.now())
+
+    async def _act(self, action: Action) -> None:
+        refusal = self.state.refusal(action)
+        result = ToolResult(content=refusal, is_error=True, attempts=0) if refusal else await self._tool(action)
+        self.state.settle(action, result, workflow.now())
+
+    async def _tool(self, action: Action) -> ToolResult:
+        tool = self.state.frozen().tool(action.tool)
+        if tool is None:
+            raise errors.Broken(f"action {action.action_id} names no tool of this run")
+        action.status = "running"
+        try:
+            return await steps.start_tool(call_of(action), tool)
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            return ToolResult(content=f"The tool did not finish: {error.cause or error}", is_error=True)
+
+    def _finish(self, end: loop.Finish) -> None:
+        """End the run, unless someone said something that is not heard yet."""
+        if self.state.queued:
+            self.state.answer_strays(workflow.now())
+        else:
+            self.state.finish(end, workflow.now())
+
+    def _cancelled(self) -> None:
+        if workflow.cancellation_reason() is None:
+            return
+        self.state.move(Status.CANCELLED, workflow.now())
+        self._publish()
+
+    def _failed(self, error: BaseException) -> None:
+        cause = error.cause if isinstance(error, ActivityError) and error.cause else error
+        kind, message = type(cause).__name__, str(cause)
+        if isinstance(cause, ApplicationError):
+            kind, message = cause.type or kind, cause.message
+        self.state.fail(self._error(kind, message), workflow.now())
+
+    def _end(self) -> dict[str, Any]:
+        """The truthful end: Completed with the record, or Failed with the error and the last finished step."""
+        self._publish()
+        if self.state.status == Status.FAILED and self.state.error:
+            error = self.state.error
+            behind = f" (last finished step: {error.step})" if error.step else ""
+            raise ApplicationError(error.message + behind, type=error.kind)
+        return views.record(self.state)
+
+    def _error(self, kind: str, message: str, cause: ApplicationError | None = None) -> RunError:
+        detail = cause.details[0] if cause and cause.details and isinstance(cause.details[0], dict) else {}
+        return RunError(kind=kind, message=message, step=len(self.state.steps), request_id=detail.get("request_id"))
+
+    def _publish(self) -> None:
+        """Show the state in the web UI and to `temporal workflow list`."""
+        workflow.set_current_details(views.details(self.state))
+        definition, waits = self.state.definition, views.waiting(self.state)
+        if definition is None or not definition.search_attributes:
+            return
+        shown = (
+            AGENT.value_set(definition.agent),
+            STATUS.value_set(self.state.status.value),
+            WAITING_FOR.value_set(_keyword(waits.what) if waits else ""),
+            STEP.value_set(len(self.state.steps)),
+            TOKENS.value_set(self.state.totals.usage.total),
+        )
+        changed = [new for new in shown if new not in self._published]
+        if changed:
+            workflow.upsert_search_attributes(changed)
+            self._published = shown
+
+    # Signals. Each takes whatever comes: a typed handler would fail the task for ever on one bad message.
+
+    @workflow.signal
+    def pause(self, *raw: Any) -> None:
+        """`{by}`: stand still at the next step boundary."""
+        if wish := self._parse("pause", Pause, raw):
+            self.state.pause_requested_by = wish.by
+
+    @workflow.signal
+    def resume(self, *raw: Any) -> None:
+        """`{by}`: go on from a pause."""
+        if self._parse("resume", Resume, raw):
+            self.state.go_on(workflow.now())
+
+    @workflow.signal
+    def message(self, *raw: Any) -> None:
+        """`{text, from}`: words for the model, heard at the next step boundary."""
+        if said := self._parse("message", Message, raw):
+            self.state.queue(QueuedMessage(text=said.text, sender=said.sender))
+
+    @workflow.signal
+    def raise_budget(self, *raw: Any) -> None:
+        """`{by, tokens?, usd?, steps?, seconds?}`: new limits; a run paused for its budget goes on."""
+        if wish := self._parse("raise_budget", RaiseBudget, raw):
+            self.state.raise_limits(wish.model_dump(exclude={"by"}, exclude_none=True))
+            if self.state.reason == "budget":
+                self.state.go_on(workflow.now())
+
+    @workflow.signal(dynamic=True)
+    def misnamed(self, name: str, args: Sequence[RawValue]) -> None:
+        """Any other signal is kept as a bad message."""
+        raw = workflow.payload_converter().from_payloads([arg.payload for arg in args])
+        self.state.bad_messages.add(name, raw, "there is no such signal", workflow.now())
+
+    def _parse(self, name: str, kind: type[messages.S], raw: Sequence[Any]) -> messages.S | None:
+        try:
+            return messages.parse(kind, raw)
+        except errors.BadRequest as error:
+            self.state.bad_messages.add(name, list(raw), str(error), workflow.now())
+            return None
+
+    # Queries. Paged ones take `{from, to}` and answer at most one page.
+
+    @workflow.query
+    def record(self, *raw: Any) -> dict[str, Any]:
+        """The run in one object."""
+        return views.record(self.state)
+
+    @workflow.query(name="steps")
+    def step_rows(self, *raw: Any) -> dict[str, Any]:
+        """Steps `from` to `to`, counted from 1; `next` is where the next page begins, or null."""
+        return views.steps_page(self.state, *_range(raw, first=1))
+
+    @workflow.query
+    def transcript(self, *raw: Any) -> dict[str, Any]:
+        """Messages `from` up to and without `to`, counted from 0."""
+        return self.state.transcript.page(*_range(raw, first=0)).model_dump(mode="json")
+
+    @workflow.query
+    def definition(self, *raw: Any) -> dict[str, Any] | None:
+        """The agent as this run knows it."""
+        return self.state.definition.model_dump(mode="json") if self.state.definition else None
+
+    @workflow.query
+    def actions(self, *raw: Any) -> list[dict[str, Any]]:
+        """Every tool call of the run."""
+        return [views.action(action) for action in self.state.actions]
+
+
+def _keyword(text: str) -> str:
+    return text.encode(errors="replace")[:KEYWORD_BYTES].decode(errors="ignore")
+
+
+def _range(raw: Sequence[Any], first: int) -> tuple[int, int | None]:
+    """`{from, to}` of a paged query; anything else means from the beginning to the end."""
+    asked = raw[0] if raw and isinstance(raw[0], dict) else {}
+    start, end = asked.get("from"), asked.get("to")
+    return (
+        start if isinstance(start, int) and start >= first else first,
+        end if isinstance(end, int) else None,
+    )

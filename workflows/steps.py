@@ -1,0 +1,104 @@
+"""The steps of a run: one typed function per activity, with every timeout and every retry policy.
+
+Workflows know activities by name only; the types that cross are in `domain/`.
+"""
+
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+
+from domain.agent import Definition
+from domain.model import ModelAnswer, ModelCall
+from domain.request import LoadRequest
+from domain.tool import Read, ToolCall, ToolResult, ToolSpec
+
+HEARTBEAT = timedelta(seconds=3)
+SUMMARY_BYTES = 200
+
+# Failures that no retry heals. The names are `type` of an ApplicationError; the last two are the SDK's own.
+FINAL = ["refused", "quota", "credentials", "needs repair", "changed arguments", "PayloadsTooLarge", "PayloadSizeError"]
+
+# A lost worker is found by the heartbeat; an attempt of the model may stream for this long. A killed worker is no
+# failure of the model: the activity counts real failures in the ledger, and says itself which one is the last.
+MODEL_ATTEMPT = timedelta(minutes=30)
+MODEL_RETRIES = RetryPolicy(
+    initial_interval=timedelta(seconds=0.5),
+    backoff_coefficient=2.0,
+    maximum_interval=timedelta(seconds=60),
+    non_retryable_error_types=FINAL,
+)
+# While a model is down the run tries again by itself after this long.
+MODEL_DOWN_PAUSE = timedelta(minutes=5)
+
+LOAD_ATTEMPT = timedelta(seconds=30)
+LOAD_RETRIES = RetryPolicy(
+    initial_interval=timedelta(seconds=0.5),
+    maximum_interval=timedelta(seconds=30),
+    non_retryable_error_types=FINAL,
+)
+
+# Reading again is free; a tool that kills its worker four times is answered for.
+TOOL_GRACE = timedelta(seconds=10)
+READ_RETRIES = RetryPolicy(
+    initial_interval=timedelta(seconds=0.5),
+    maximum_attempts=4,
+    non_retryable_error_types=FINAL,
+)
+# An effect is never given up while it may be half done: the ledger makes every retry safe.
+EFFECT_RETRIES = RetryPolicy(
+    initial_interval=timedelta(seconds=0.5),
+    maximum_interval=timedelta(seconds=30),
+    non_retryable_error_types=FINAL,
+)
+
+
+async def load_agent(request: LoadRequest) -> Definition:
+    """Check the input, resolve the agent, claim the run id."""
+    loaded: Definition = await workflow.execute_activity(
+        "load_agent",
+        request,
+        result_type=Definition,
+        start_to_close_timeout=LOAD_ATTEMPT,
+        retry_policy=LOAD_RETRIES,
+        summary="check the input and freeze the agent",
+    )
+    return loaded
+
+
+async def call_model(call: ModelCall) -> ModelAnswer:
+    """Ask the model for the next assistant turn."""
+    answer: ModelAnswer = await workflow.execute_activity(
+        "call_model",
+        call,
+        result_type=ModelAnswer,
+        start_to_close_timeout=MODEL_ATTEMPT,
+        heartbeat_timeout=HEARTBEAT,
+        retry_policy=MODEL_RETRIES,
+        summary=f"step {call.step}" + (f", ask {call.ask}" if call.ask > 1 else ""),
+    )
+    return answer
+
+
+def start_tool(call: ToolCall, tool: ToolSpec) -> "workflow.ActivityHandle[ToolResult]":
+    """Start one tool; an effect is waited for even when the run is cancelled."""
+    reads = isinstance(tool.declares, Read)
+    handle: workflow.ActivityHandle[ToolResult] = workflow.start_activity(
+        call.tool,
+        call,
+        result_type=ToolResult,
+        start_to_close_timeout=timedelta(seconds=tool.declares.deadline_s) + TOOL_GRACE,
+        heartbeat_timeout=HEARTBEAT,
+        retry_policy=READ_RETRIES if reads else EFFECT_RETRIES,
+        cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL
+        if reads
+        else workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        summary=_summary(call),
+    )
+    return handle
+
+
+def _summary(call: ToolCall) -> str:
+    words = ", ".join(f"{name}: {value}" for name, value in call.arguments.items())
+    line = f"step {call.step}: {words}" if words else f"step {call.step}"
+    return line.encode(errors="replace")[:SUMMARY_BYTES].decode(errors="ignore")

@@ -9,9 +9,11 @@ from pydantic import SecretStr
 from store.settings import Settings
 
 MAX_RESULT_BYTES = 64_000
+# Patterns run over what is kept in one go; over more they would hold up the whole worker.
+MAX_KEPT_CHARACTERS = 4_000_000
 REDACTED = "[secret removed]"
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _SECRETS = re.compile(
@@ -29,7 +31,7 @@ _SECRETS = re.compile(
 
 @dataclass(frozen=True)
 class Cleaned:
-    """`text` is what the model reads; `whole` is everything, cleaned, when `text` had to be clipped."""
+    """`text` is what the model reads; `whole` is all that is kept, cleaned, when `text` had to be clipped."""
 
     text: str
     whole: str | None = None
@@ -43,12 +45,14 @@ def known_secrets(settings: Settings) -> list[str]:
 
 def clean(text: str, secrets: Iterable[str] = ()) -> Cleaned:
     """Remove what breaks readers and what nobody may read, then clip at a whole character."""
-    readable = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", _CONTROL.sub("", _ANSI.sub("", text)))
+    kept, cut = text[:MAX_KEPT_CHARACTERS], len(text) > MAX_KEPT_CHARACTERS
+    readable = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", _CONTROL.sub("", _ANSI.sub("", kept)))
     for secret in secrets:
         readable = readable.replace(secret, REDACTED)
     readable = _SECRETS.sub(REDACTED, readable)
-    size = len(readable.encode())
-    if size <= MAX_RESULT_BYTES:
+    encoded = readable.encode()
+    if len(encoded) <= MAX_RESULT_BYTES and not cut:
         return Cleaned(readable)
-    head = readable.encode()[:MAX_RESULT_BYTES].decode(errors="ignore")
+    size = len(text.encode(errors="surrogatepass")) if cut else len(encoded)
+    head = encoded[:MAX_RESULT_BYTES].decode(errors="ignore")
     return Cleaned(f"{head}\n[clipped: {size} bytes, the first {MAX_RESULT_BYTES} are shown]", whole=readable)

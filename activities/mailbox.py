@@ -12,6 +12,7 @@ from activities.plain import Skipped
 
 PARSED = 1_000_000
 TEXT = 4_000
+# In bytes of UTF-8, so that it holds for characters too: a longer result is cut in its middle on its way to the model.
 ANSWER = 60_000
 
 
@@ -67,7 +68,7 @@ def _fitting(messages: list[Mail], total: int, skipped: list[Skipped]) -> Inbox:
         gone = found - len(messages)
         notes = [f"{gone} older of the messages asked for are left out: the answer would be too long"] if gone else []
         inbox = Inbox(messages=messages, total=total, shown=len(messages), notes=notes, skipped=skipped)
-        if len(inbox.model_dump_json()) < ANSWER or not messages:
+        if len(inbox.model_dump_json().encode()) < ANSWER or not messages:
             return inbox
         messages = messages[:-1]
 

@@ -73,7 +73,8 @@ class Model:
             raise
         except Exception as error:
             await self._ledger.fail(entry.key, type(error).__name__, exchange.reached)
-            raise model_errors.failure(error, begun.failures + 1) from error
+            # No cause: it would carry the body into the history.
+            raise model_errors.failure(error, begun.failures + 1) from None
         crash.point("model.received")
         stored = await self._ledger.finish(
             entry.key, answer.model_dump(mode="json"), answer.usage.model_dump(mode="json")

@@ -1,6 +1,8 @@
 """Errors of the Messages API become ours here: each ends as retry, retry later, or a named reason to stand still."""
 
 import email.utils
+import json
+import math
 import random
 import time
 from dataclasses import dataclass
@@ -18,7 +20,9 @@ LONGEST_RETRY_AFTER = timedelta(days=1)
 
 SPEND_CODES = {"enforced_spend_limit_reached", "contract_spend_limit_reached"}
 SPEND_WORDS = ("spend limit", "usage limit", "credit balance", "billing")
+# In a stream the status says 200, and only the type of the error says what it is.
 RETRIED_TYPES = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
+CREDENTIAL_TYPES = {"authentication_error", "permission_error", "not_found_error"}
 
 
 class BadAnswer(Exception):
@@ -40,10 +44,12 @@ def classify(error: BaseException) -> Ending:
     match error:
         case anthropic.APIStatusError():
             return _status(error)
-        case BadAnswer() | anthropic.APIConnectionError() | httpx2.HTTPError() | OSError():
+        case BadAnswer() | anthropic.APIConnectionError() | httpx2.HTTPError() | OSError() | json.JSONDecodeError():
             return Ending("model down")
         case UnicodeEncodeError():
             return Ending("needs repair", final=True)
+        case anthropic.CredentialsError():
+            return Ending("credentials", final=True)
         case anthropic.AnthropicError() if "authentication" in str(error).lower() or "api_key" in str(error):
             return Ending("credentials", final=True)
         case _:
@@ -69,17 +75,19 @@ def failure(error: BaseException, failures: int) -> ApplicationError:
 
 
 def _status(error: anthropic.APIStatusError) -> Ending:
-    kind, code, text = error.type or "", _code(error), str(error).lower()
-    if code in SPEND_CODES or error.status_code == 402:
+    kind, code, text = error.type or "", _code(error), (error.api_message or "").lower()
+    if code in SPEND_CODES or error.status_code == 402 or kind == "billing_error":
         return Ending("quota", final=True)
     if error.status_code == 400 and any(words in text for words in SPEND_WORDS):
         return Ending("quota", final=True)
-    if error.status_code in {401, 403, 404}:
+    if error.status_code in {401, 403, 404} or kind in CREDENTIAL_TYPES:
         return Ending("credentials", final=True)
     if error.status_code in {408, 409, 429} or error.status_code >= 500:
         return Ending("model down", wait=_retry_after(error))
     if error.status_code < 400 and kind in RETRIED_TYPES:
         return Ending("model down")
+    if error.status_code < 400 and kind != "invalid_request_error":
+        return Ending("needs repair", most=FAILURES_UNTIL_REPAIR)
     return Ending("needs repair", final=True)
 
 
@@ -102,7 +110,10 @@ def _retry_after(error: anthropic.APIStatusError) -> timedelta | None:
             return None
     except (TypeError, ValueError):
         return None
-    return min(timedelta(seconds=max(seconds, 0) * random.uniform(1.0, 1.1) + 0.1), LONGEST_RETRY_AFTER)
+    if math.isnan(seconds):
+        return None
+    wait = min(max(seconds, 0), LONGEST_RETRY_AFTER.total_seconds())
+    return timedelta(seconds=wait * random.uniform(1.0, 1.1) + 0.1)
 
 
 def _until(date: str) -> float:
@@ -111,5 +122,6 @@ def _until(date: str) -> float:
 
 def _say(error: BaseException) -> str:
     if isinstance(error, anthropic.APIStatusError):
-        return f"the Messages API answered {error.status_code} {error.type or ''}: {error.message}"[:500]
+        said = f": {error.api_message}" if error.api_message else ""
+        return f"the Messages API answered {error.status_code} {error.type or 'without a type'}{said}"[:500]
     return f"{type(error).__name__}: {error}"[:500]

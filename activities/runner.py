@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import inspect
 import json
+import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -21,7 +22,7 @@ from domain.request import explain
 from domain.tool import Effect, ToolCall, ToolResult
 from store import blobs, crash
 from store.database import Database
-from store.ledger import Entry, Ledger
+from store.ledger import Begun, Entry, Ledger
 from store.settings import Settings
 
 THREADS = 64
@@ -68,13 +69,13 @@ class Runner:
 
     async def _read(self, tool: Tool, arguments: Arguments, context: Context) -> ToolResult:
         try:
-            return self._done(await self._attempt(tool, arguments, context))
+            return await self._done(await self._attempt(tool, arguments, context))
         except errors.ToolFailed as error:
             return self._failed(str(error))
         except TimeoutError:
             return self._failed(f"The tool gave no answer within {tool.declares.deadline_s:g} seconds.")
         except (Exception, SystemExit) as error:
-            activity.logger.exception("tool failed")
+            activity.logger.error("tool failed\n%s", self._clean(traceback.format_exc()))
             return self._failed(f"The tool failed: {type(error).__name__}: {error}")
 
     async def _effect(
@@ -90,10 +91,14 @@ class Runner:
         if begun.result is not None:
             return ToolResult.model_validate(begun.result).model_copy(update={"from_ledger": True})
         crash.point("effect.begun")
+        return await _to_its_end(self._once(tool, arguments, context, entry, begun))
+
+    async def _once(self, tool: Tool, arguments: Arguments, context: Context, entry: Entry, begun: Begun) -> ToolResult:
+        """The effect, and the row's end."""
         try:
-            result = self._done(await self._attempt(tool, arguments, context), attempts=begun.attempt)
+            result = await self._done(await self._attempt(tool, arguments, context), attempts=begun.attempt)
         except errors.ToolFailed as error:
-            await self._ledger.fail(entry.key, str(error))
+            await self._ledger.fail(entry.key, self._clean(str(error)))
             return self._failed(str(error), attempts=begun.attempt)
         except errors.ArgumentsChanged as error:
             await self._ledger.fail(entry.key, str(error))
@@ -109,7 +114,8 @@ class Runner:
         """An effect that broke: tried again with the same key, and after some failures told to the model."""
         await self._ledger.fail(entry.key, type(error).__name__)
         if failures < MOST_EFFECT_FAILURES:
-            raise ApplicationError(self._clean(f"{type(error).__name__}: {error}"), type="effect failed") from error
+            # No cause: it would carry the uncleaned words into the history.
+            raise ApplicationError(self._clean(f"{type(error).__name__}: {error}"), type="effect failed") from None
         return self._failed(
             f"{entry.name} broke {failures} times ({type(error).__name__}); it may or may not have happened.",
             attempts=attempt,
@@ -152,10 +158,21 @@ class Runner:
             holds=intent if declares.held_intent == "person" else None,
         )
 
-    def _done(self, outcome: Outcome, attempts: int = 1) -> ToolResult:
+    async def _done(self, outcome: Outcome, attempts: int = 1) -> ToolResult:
+        """In a thread, since a large outcome takes its time and the heartbeats must go on."""
+        return await asyncio.to_thread(self._cleaned, outcome, attempts)
+
+    def _cleaned(self, outcome: Outcome, attempts: int) -> ToolResult:
         cleaned = cleaning.clean(_text(outcome), self._secrets)
-        blob = blobs.put(self._settings.home, cleaned.whole.encode()) if cleaned.whole else None
-        return ToolResult(content=cleaned.text, attempts=attempts, blob=blob)
+        return ToolResult(content=cleaned.text, attempts=attempts, blob=self._blob(cleaned.whole))
+
+    def _blob(self, whole: str | None) -> str | None:
+        """A full disk does not undo what the tool did: its result stands without the blob."""
+        try:
+            return blobs.put(self._settings.home, whole.encode()) if whole else None
+        except OSError as error:
+            activity.logger.warning("the whole result could not be kept: %s", error)
+            return None
 
     def _failed(self, why: str, attempts: int = 1) -> ToolResult:
         return ToolResult(content=self._clean(why), is_error=True, attempts=attempts)
@@ -169,6 +186,15 @@ async def missing(args: Sequence[RawValue]) -> ToolResult:
     """Answers for a tool that a run still knows and this worker does not have."""
     name = activity.info().activity_type
     return ToolResult(content=f"The tool {name!r} is not available.", is_error=True)
+
+
+async def _to_its_end(effect: Coroutine[Any, Any, ToolResult]) -> ToolResult:
+    """A cancelled run waits for an effect that has begun: it must not run on unseen."""
+    going = asyncio.ensure_future(effect)
+    try:
+        return await asyncio.shield(going)
+    except asyncio.CancelledError:
+        return await going
 
 
 def _shielded(run: Callable[[Any, Context], Any], arguments: Arguments, context: Context) -> Any:

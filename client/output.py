@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+WIDTH_OF_PIPES = 200
+
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -34,11 +36,15 @@ def as_json(value: Any) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
-    """Print a table; None is shown as a dash."""
-    grid = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    """Print a table; None is shown as a dash. The first column is what people copy: it is never cut."""
+    grid = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for place, name in enumerate(columns):
+        grid.add_column(name, no_wrap=place == 0, overflow="fold")
     for row in rows:
         grid.add_row(*("–" if cell is None else escape(str(cell)) for cell in row))
-    Console(highlight=False).print(grid)
+    console = Console(highlight=False)
+    console.width = console.width if console.is_terminal else WIDTH_OF_PIPES
+    console.print(grid)
 
 
 def say(text: str = "") -> None:

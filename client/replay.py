@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from temporalio import workflow
+from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 from temporalio.worker import (
@@ -54,6 +55,8 @@ class Replayed:
 
 async def replay(run_id: str, namespace: str, events: Sequence[HistoryEvent]) -> Replayed:
     """Replay a whole or a partial history."""
+    if not any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED for event in events):
+        return Replayed(None, None)
     keeper = _Keeper()
     replayer = Replayer(
         workflows=[AgentRun],

@@ -6,8 +6,11 @@ from typing import Any
 
 
 def canonical(value: Any) -> bytes:
-    """Encode a JSON value: keys sorted, no spaces, ASCII only (lone surrogates survive as escapes)."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+    """Encode a JSON value: keys sorted, no spaces, ASCII only (lone surrogates survive as escapes).
+
+    What is no JSON, such as the bytes of a binary payload, stands as its `repr`.
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=repr).encode("ascii")
 
 
 def sha256(value: Any) -> str:

@@ -11,6 +11,8 @@ MAX_ASKS = 3
 MAX_REFUSED_IDS = 2
 MAX_CONTINUATIONS = 5
 MAX_CALLS = 16
+# What such an answer calls for is neither run nor sent again, whatever it holds.
+DROPPED = {"max_tokens", "model_context_window_exceeded", "refusal"}
 NUDGE = "Your last answer was empty. Go on with the task, or say in words that you are done."
 
 
@@ -79,7 +81,8 @@ class Facts:
 
 def decide(answer: ModelAnswer, facts: Facts) -> Move:
     """The one end that an answer has."""
-    if fault := _malformed(answer, facts.used_ids):
+    fault = _malformed(answer, facts.used_ids)
+    if fault and answer.stop_reason not in DROPPED:
         return _again(fault, facts.asks, MAX_REFUSED_IDS)
     return _BY_REASON.get(answer.stop_reason, _unknown)(answer, facts)
 
@@ -88,8 +91,9 @@ def _malformed(answer: ModelAnswer, used: frozenset[str]) -> str | None:
     """Why the tool_use blocks of an answer can not stand in a transcript, if so."""
     seen = set(used)
     for block in answer.blocks("tool_use"):
-        if not isinstance(block.get("id"), str) or not isinstance(block.get("input"), dict):
-            return f"the call of {block.get('name')!r} has no id or its input is no object"
+        named = isinstance(block.get("id"), str) and isinstance(block.get("name"), str)
+        if not named or not isinstance(block.get("input"), dict):
+            return f"the call of {block.get('name')!r} has no id, no name, or its input is no object"
         if block["id"] in seen:
             return f"the tool_use id {block['id']!r} was used before"
         seen.add(block["id"])

@@ -11,9 +11,12 @@ from domain.agent import Limits
 
 MAX_INPUT_BYTES = 200_000
 MAX_RUN_ID = 200
+MAX_EXPLANATION = 1_000
 EXAMPLE = '{"agent": "brief"}'
 
-Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+Name = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
+]
 
 
 class RunRequest(BaseModel):
@@ -37,9 +40,9 @@ class LoadRequest(BaseModel):
     @classmethod
     def of(cls, first_execution_run_id: str, raw: Sequence[Any]) -> "LoadRequest":
         """The raw inputs as they can be handed on to an activity."""
-        size = len(digest.canonical(list(raw)))
-        fits = size <= MAX_INPUT_BYTES
-        return cls(run=first_execution_run_id, raw=list(raw) if fits else [{"oversized": size}])
+        plain = digest.canonical(list(raw))
+        fits = len(plain) <= MAX_INPUT_BYTES
+        return cls(run=first_execution_run_id, raw=json.loads(plain) if fits else [{"oversized": len(plain)}])
 
 
 def parse(raw: Sequence[Any]) -> RunRequest:
@@ -70,7 +73,8 @@ def check_run_id(run_id: str) -> None:
 def explain(error: ValidationError) -> str:
     """All of a validation error in one line: where, and what is wrong there."""
     places = [(".".join(str(part) for part in item["loc"]), item["msg"]) for item in error.errors()]
-    return "; ".join(f"{where}: {what}" if where else what for where, what in places)
+    line = "; ".join(f"{where}: {what}" if where else what for where, what in places)
+    return line if len(line) <= MAX_EXPLANATION else line[:MAX_EXPLANATION] + "…"
 
 
 def _kind(value: Any) -> str:

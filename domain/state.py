@@ -295,7 +295,9 @@ class RunState(BaseModel):
         self.queued.append(message)
 
     def hear(self) -> None:
-        """Put what people said into the transcript."""
+        """Put what people said into the transcript; a turn that the model paused goes back with nothing behind it."""
+        if self.steps and self.steps[-1].stop_reason == "pause_turn":
+            return
         for message in self.queued:
             self.transcript.append(transcript.user_text(f"Message from {message.sender}:\n{message.text}"))
         self.queued = []

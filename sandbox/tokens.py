@@ -11,9 +11,9 @@ IMAGE_TOKENS = 1600
 def estimate(block: dict[str, Any], length: int) -> int:
     """Tokens of a content block, a tool or a system block whose JSON text has `length` characters."""
     match block.get("type"):
-        case "text":
+        case "text" if isinstance(block.get("text"), str):
             return of_text(block["text"])
-        case "thinking":
+        case "thinking" if isinstance(block.get("thinking"), str):
             return of_text(block["thinking"])
         case "image":
             return IMAGE_TOKENS

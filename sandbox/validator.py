@@ -49,6 +49,15 @@ FIELDS = frozenset(
 )
 # Models on which a forced tool call, a prefill and `thinking: disabled` are errors; the sandbox's own is one of them.
 CURRENT = ("claude-sonnet-5-5", "claude-opus-5-5", "claude-fable-5-1", "claude-fable-5-2", "dayflow-sandbox")
+SHAPES: dict[str, tuple[type, str]] = {
+    "cache_control": (dict, "dictionary"),
+    "metadata": (dict, "dictionary"),
+    "output_config": (dict, "dictionary"),
+    "stop_sequences": (list, "list"),
+    "stream": (bool, "boolean"),
+    "thinking": (dict, "dictionary"),
+    "tool_choice": (dict, "dictionary"),
+}
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 # An escape of a lone surrogate or of NUL can only stand in the raw text like this; anything else need not be walked.
 SUSPICIOUS = re.compile(rb"\\u(?:d[89a-f]|0000)", re.IGNORECASE)
@@ -79,6 +88,9 @@ def check(body: dict[str, Any], *, counting: bool = False) -> None:
     for name in body:
         if name not in FIELDS:
             raise invalid(f"{name}: Extra inputs are not permitted")
+    for name, (shape, word) in SHAPES.items():
+        if body.get(name) is not None and not isinstance(body[name], shape):
+            raise invalid(f"{name}: Input should be a valid {word}")
     _check_model(body)
     if not counting:
         _check_max_tokens(body)
@@ -147,6 +159,8 @@ def _check_tools(tools: Any) -> None:
 def _check_tool(tool: Any, place: str) -> str:
     if not isinstance(tool, dict):
         raise invalid(f"{place}: Input should be a valid dictionary")
+    if not isinstance(tool.get("type"), str | None):
+        raise invalid(f"{place}.type: Input should be a valid string")
     if tool.get("type") not in (None, "custom"):
         return str(tool.get("name") or tool["type"])
     name = tool.get("name")

@@ -1,6 +1,7 @@
 """The one database: a SQLite file by default, Postgres by `DAYFLOW_DATABASE_URL`."""
 
 import fcntl
+import hashlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -8,9 +9,10 @@ from typing import Any
 
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import Connection, event, inspect, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from domain import errors
@@ -20,6 +22,8 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_MS = 10_000
 MIGRATION_LOCK = 7_230_001
 
+_LOCK = text("SELECT pg_advisory_xact_lock(:lock)")
+
 
 class Database:
     """Transactions on the store."""
@@ -28,16 +32,24 @@ class Database:
         self.engine = engine
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection]:
-        """One transaction: committed when the block ends, rolled back when it raises."""
-        async with self.engine.begin() as connection:
-            yield connection
+    async def transaction(self, *names: str) -> AsyncIterator[AsyncConnection]:
+        """One transaction: committed when the block ends, rolled back when it raises.
+
+        It has what is named to itself: in SQLite that is the whole file, in Postgres a lock on each name.
+        """
+        with _clear_errors():
+            async with self.engine.begin() as connection:
+                if self.engine.dialect.name == "postgresql":
+                    for name in names:
+                        await connection.execute(_LOCK, {"lock": _number(name)})
+                yield connection
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """A consistent look that takes no write lock."""
-        async with self.engine.connect() as connection:
-            yield await connection.execution_options(reading=True)
+        with _clear_errors():
+            async with self.engine.connect() as connection:
+                yield await connection.execution_options(reading=True)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -48,16 +60,18 @@ async def connect(settings: Settings) -> Database:
     """Open the store, with its tables as this version wants them."""
     try:
         url = make_url(settings.database)
-    except ArgumentError as error:
-        raise errors.BadSetting("DAYFLOW_DATABASE_URL", str(error)) from None
-    settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    engine = create_async_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite")
+        # Parameters are answers and results; they have no place in an error's text.
+        engine = create_async_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite", hide_parameters=True)
+    except (ArgumentError, InvalidRequestError, ImportError) as error:
+        drivers = "it begins with sqlite+aiosqlite:// or postgresql+psycopg://"
+        raise errors.BadSetting("DAYFLOW_DATABASE_URL", f"{error} ({drivers})") from None
     if url.get_backend_name() == "sqlite":
         event.listen(engine.sync_engine, "connect", _pragmas)
         event.listen(engine.sync_engine, "begin", _begin_immediate)
     try:
+        settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         await _migrate(engine, settings.home)
-    except (SQLAlchemyError, OSError) as error:
+    except (SQLAlchemyError, OSError, CommandError) as error:
         await engine.dispose()
         cause = error.orig if isinstance(error, DBAPIError) else error
         raise errors.Unreachable(
@@ -65,6 +79,20 @@ async def connect(settings: Settings) -> Database:
             "Check DAYFLOW_HOME and DAYFLOW_DATABASE_URL, and that the disk has room."
         ) from error
     return Database(engine)
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    """A store that is locked, full or gone is a part that does not answer."""
+    try:
+        yield
+    except OperationalError as error:
+        raise errors.Unreachable(f"the store cannot be used: {error.orig}") from error
+
+
+def _number(name: str) -> int:
+    """A name as a Postgres lock."""
+    return int.from_bytes(hashlib.sha256(name.encode(errors="surrogatepass")).digest()[:8], "big", signed=True)
 
 
 def _pragmas(connection: Any, _record: Any) -> None:
@@ -84,9 +112,10 @@ def _begin_immediate(connection: Connection) -> None:
 
 async def _migrate(engine: AsyncEngine, home: Path) -> None:
     config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     head = ScriptDirectory.from_config(config).get_current_head()
-    async with Database(engine).reading() as connection:
+    async with engine.connect() as connection:
+        await connection.execution_options(reading=True)
         if await connection.run_sync(_version) == head:
             return
     with _locked(home / "migrate.lock"):
@@ -105,7 +134,7 @@ def _upgrade(connection: Connection, config: Config) -> None:
     from alembic import command
 
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
+        connection.execute(_LOCK, {"lock": MIGRATION_LOCK})
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
 

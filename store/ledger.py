@@ -70,7 +70,7 @@ class Ledger:
         Raises `errors.ArgumentsChanged` if the key of an effect was begun with another digest. A model call may be
         worded anew: only an answer to the same request is used again.
         """
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(entry.key) as connection:
             row = await self._row(connection, entry.key)
             if row is None:
                 return await self._first(connection, entry)
@@ -84,14 +84,14 @@ class Ledger:
 
     async def saw(self, key: str, usage: dict[str, int]) -> None:
         """Keep the usage that an attempt is known to have reached, in case it never answers."""
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(key) as connection:
             await connection.execute(
                 update(ledger).where(ledger.c.key == key, ledger.c.status == "begun").values(usage=usage)
             )
 
     async def finish(self, key: str, result: Any, usage: dict[str, int] | None = None) -> Any:
         """Commit the answer. The first answer of a row stands: it is what comes back."""
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(key) as connection:
             ended = {"status": "done", "result": result, "usage": usage, "error": None, "ended_at": datetime.now(UTC)}
             changed = await connection.execute(
                 update(ledger).where(ledger.c.key == key, ledger.c.status != "done").values(**ended)
@@ -106,7 +106,7 @@ class Ledger:
 
     async def fail(self, key: str, error: str, possibly_paid: dict[str, int] | None = None) -> None:
         """Commit that an attempt ended without an answer."""
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(key) as connection:
             row = await self._row(connection, key)
             if row is None or row.status == "done":
                 return

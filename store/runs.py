@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import insert, select
+from sqlalchemy import delete, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from domain import errors
@@ -32,9 +32,15 @@ class Runs:
                 ) from None
 
     async def set_sources(self, run_id: str, inbox: Path | None, calendar: Path | None) -> None:
-        """Say where a run reads its inbox and calendar, before it starts."""
+        """Say where a run reads its inbox and calendar, before it starts; `errors.BadRequest` if it has begun."""
+        if (holder := await self._holder(run_id)) is not None:
+            raise errors.BadRequest(
+                f"the workflow id {run_id!r} was used by an earlier run ({holder}); start with another --workflow-id"
+            )
+        mine = (sources.c.namespace == self._namespace) & (sources.c.run_id == run_id)
         values = {"inbox": str(inbox) if inbox else None, "calendar": str(calendar) if calendar else None}
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(f"{self._namespace}\n{run_id}") as connection:
+            await connection.execute(delete(sources).where(mine))
             await connection.execute(insert(sources).values(namespace=self._namespace, run_id=run_id, **values))
 
     async def sources(self, run_id: str) -> tuple[Path | None, Path | None]:

@@ -1,6 +1,7 @@
 """The tables, written for SQLite and for Postgres alike."""
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -50,6 +51,20 @@ class Json(TypeDecorator[Any]):
         return None if value is None else json.loads(value)
 
 
+_UNKEEPABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+class Words(TypeDecorator[str]):
+    """Text that others wrote, as either database can keep it: NUL and lone surrogates become U+FFFD."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Replace what cannot be kept, in values and in comparisons alike."""
+        return None if value is None else _UNKEEPABLE.sub("\N{REPLACEMENT CHARACTER}", value)
+
+
 metadata = MetaData()
 
 # One row for each model call and each effect, committed as `begun` before anything leaves.
@@ -65,14 +80,14 @@ ledger = Table(
     Column("name", String(200), nullable=False),
     Column("status", String(10), nullable=False),
     Column("digest", String(64), nullable=False),
-    Column("intent", Text),
-    Column("holds", Text),
+    Column("intent", Words),
+    Column("holds", Words),
     Column("attempts", Integer, nullable=False),
     Column("failures", Integer, nullable=False, server_default="0"),
     Column("result", Json),
     Column("usage", Json),
     Column("possibly_paid", Json),
-    Column("error", Text),
+    Column("error", Words),
     Column("began_at", Utc, nullable=False),
     Column("ended_at", Utc),
 )
@@ -111,11 +126,11 @@ tasks = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=True),
     Column("namespace", String(200), nullable=False),
-    Column("title", Text, nullable=False),
-    Column("notes", Text),
+    Column("title", Words, nullable=False),
+    Column("notes", Words),
     Column("due", String(10)),
     Column("status", String(10), nullable=False),
-    Column("source_id", Text, nullable=False),
+    Column("source_id", Words, nullable=False),
     Column("idempotency_key", String(100), nullable=False, unique=True),
     Column("run_id", String(1000), nullable=False),
     Column("created_at", Utc, nullable=False),

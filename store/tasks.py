@@ -10,6 +10,10 @@ from domain import digest, errors
 from store.database import Database
 from store.schema import task_commits, tasks
 
+LARGEST_ID = 2**31 - 1
+# A longer one does not fit into an index entry of Postgres.
+LONGEST_SOURCE_BYTES = 2_000
+
 Shown = Literal["open", "done", "all"]
 
 
@@ -39,7 +43,9 @@ class Tasks:
         The same key gives the same answer again; with other arguments it is an `errors.ArgumentsChanged`.
         """
         arguments = {"title": title, "source_id": source_id, "due": due, "notes": notes}
-        async with self._database.transaction() as connection:
+        if len(source_id.encode(errors="replace")) > LONGEST_SOURCE_BYTES:
+            raise errors.ToolFailed(f"the source_id is longer than {LONGEST_SOURCE_BYTES} bytes")
+        async with self._database.transaction(key, f"{self._namespace}\n{source_id}") as connection:
             if known := await self._known(connection, key, "create", arguments):
                 return known
             row = await self._of_source(connection, source_id)
@@ -52,7 +58,9 @@ class Tasks:
 
     async def complete(self, key: str, task_id: int) -> dict[str, Any]:
         """Mark a task as done; an `errors.ToolFailed` if there is none of that id."""
-        async with self._database.transaction() as connection:
+        if task_id > LARGEST_ID:
+            raise errors.ToolFailed(f"there is no task {task_id}; read_tasks lists those that exist")
+        async with self._database.transaction(key, f"{self._namespace}\n{task_id}") as connection:
             if known := await self._known(connection, key, "complete", {"task_id": task_id}):
                 return known
             mine = (tasks.c.namespace == self._namespace) & (tasks.c.id == task_id)

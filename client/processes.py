@@ -1,0 +1,231 @@
+"""The processes of one home: start what is missing, say what runs, stop what was started."""
+
+import asyncio
+import errno
+import fcntl
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from client import background, connection
+from client.background import Record
+from client.embedded import Name, Part, Sandbox, Server, Worker, check_ports, probe, reach
+from domain import errors
+from store.settings import Settings
+
+State = Literal["running", "stopped", "stale", "foreign", "silent"]
+Progress = Callable[[str], None]
+LOCK_S = 90.0
+TAIL = 12
+
+
+@dataclass(frozen=True)
+class PartStatus:
+    """How one part stands.
+
+    stale: a pid file without its process. foreign: another program has its place. silent: it runs, and does not answer.
+    since: when it was started (ISO 8601). started: it was started just now.
+    """
+
+    part: Name
+    state: State
+    address: str
+    pid: int | None = None
+    since: str | None = None
+    log: Path | None = None
+    note: str | None = None
+    started: bool = False
+
+    @property
+    def running(self) -> bool:
+        """Whether it can be used."""
+        return self.state == "running"
+
+
+async def ensure(settings: Settings, *, worker: bool = False, progress: Progress) -> list[PartStatus]:
+    """Start what is missing of server, sandbox and (if asked for) worker; return when all of them answer."""
+    check_ports(settings)
+    parts = _needed(settings, worker)
+    found = await asyncio.gather(*(_look(part) for part in parts))
+    if not all(one.running and _done(part) for one, part in zip(found, parts, strict=True)):
+        with _usable(settings.home):
+            async with _alone(settings.home, progress):
+                found = await _bring_up(parts, progress)
+    for part, one in zip(parts, found, strict=True):
+        _compare(part, one, progress)
+    return found
+
+
+async def status(settings: Settings) -> list[PartStatus]:
+    """How each part of this home stands."""
+    parts = _needed(settings, worker=True)
+    if not any(isinstance(part, Sandbox) for part in parts) and Sandbox(settings).process.read():
+        parts.insert(-1, Sandbox(settings))
+    found = list(await asyncio.gather(*(_look(part) for part in parts)))
+    return found if connection.embedded() else [await _outside(settings), *found]
+
+
+async def down(settings: Settings, progress: Progress) -> list[Name]:
+    """Stop what was started in the background: the worker first, the server last. Returns what ran."""
+    stopped: list[Name] = []
+    if not (settings.home / "run").exists():
+        return stopped
+    with _usable(settings.home):
+        async with _alone(settings.home, progress):
+            for part in (Worker(settings), Sandbox(settings), Server(settings)):
+                if await part.process.stop(progress):
+                    stopped.append(part.name)
+    return stopped
+
+
+def _needed(settings: Settings, worker: bool) -> list[Part]:
+    wanted: list[tuple[type[Part], bool]] = [
+        (Server, connection.embedded()),
+        (Sandbox, settings.sandbox_answers),
+        (Worker, worker),
+    ]
+    return [kind(settings) for kind, needed in wanted if needed]
+
+
+async def _look(part: Part) -> PartStatus:
+    record = part.process.read()
+    if record and record.alive:
+        moved = part.moved(record)
+        answers = bool(moved) or await part.answers(record.pid)
+        return _told(part, "running" if answers else "silent", record, moved)
+    if await part.answers(None):
+        return _told(part, "running", None, "started by hand")
+    if stranger := await part.stranger():
+        return _told(part, "foreign", None, stranger)
+    return _told(part, "stale" if record else "stopped", None)
+
+
+def _told(part: Part, state: State, record: Record | None, note: str | None = None) -> PartStatus:
+    log = part.process.log if part.process.log.exists() else None
+    if record is None:
+        return PartStatus(part.name, state, part.address, log=log, note=note)
+    return PartStatus(part.name, state, record.address, record.pid, record.since, log, note)
+
+
+async def _outside(settings: Settings) -> PartStatus:
+    state: State = "running" if await reach(settings) else "stopped"
+    return PartStatus("server", state, connection.address(settings), note="by TEMPORAL_ADDRESS; not of this home")
+
+
+def _done(part: Part) -> bool:
+    record = part.process.read()
+    return record is None or (record.ready and not part.moved(record))
+
+
+async def _bring_up(parts: list[Part], progress: Progress) -> list[PartStatus]:
+    """Server and sandbox side by side, then the worker, which needs both."""
+    first = [part for part in parts if not isinstance(part, Worker)]
+    found = await asyncio.gather(*(_start(part, progress) for part in first), return_exceptions=True)
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+    rest = []
+    for part in parts:
+        if isinstance(part, Worker):
+            await probe(part.settings)
+            rest.append(await _start(part, progress))
+    return [one for one in found if isinstance(one, PartStatus)] + rest
+
+
+async def _start(part: Part, progress: Progress) -> PartStatus:
+    seen, record = await _look(part), part.process.read()
+    if record and record.alive and (moved := part.moved(record)):
+        raise errors.Unreachable(moved)
+    if seen.running and _done(part):
+        return seen
+    if seen.state == "foreign":
+        raise errors.Unreachable(seen.note or f"another program has the place of the {part.title}")
+    offset, fresh = part.process.size, not (record and record.alive)
+    if fresh:
+        record = _launch(part, seen, progress)
+    assert record is not None
+    if not await background.until(lambda: part.answers(record.pid), record, part.start_s):
+        await _give_up(part, record, fresh, offset)
+    await part.prepare()
+    part.process.mark_ready(record)
+    return PartStatus(part.name, "running", part.address, record.pid, record.since, part.process.log, started=fresh)
+
+
+def _launch(part: Part, seen: PartStatus, progress: Progress) -> Record:
+    if seen.state == "stale":
+        progress(f"{part.name}: found a stale pid file; its process is gone")
+    progress(f"starting the {part.title} ({part.address})")
+    return part.process.launch(part.command(), part.environment(), part.address, part.ports, part.settings_digest())
+
+
+async def _give_up(part: Part, record: Record, fresh: bool, offset: int) -> None:
+    """Say why a part does not answer; one that was just started is not left behind."""
+    ended = not record.alive
+    if fresh:
+        await part.process.stop(lambda _: None)
+    lines = part.process.tail(TAIL, offset if fresh else 0)
+    why = "ended before it answered" if ended else f"does not answer after {part.start_s:.0f} s"
+    raise errors.Unreachable(
+        "\n  ".join([f"the {part.title} {why}. The end of {part.process.log}:", *(line[:500] for line in lines)])
+        + f"\n{_advice(part, lines)}"
+    )
+
+
+def _advice(part: Part, lines: list[str]) -> str:
+    text = "\n".join(lines)
+    if isinstance(part, Server) and ("database is locked" in text or 'Namespace "default" is not found' in text):
+        return f"Another process holds {part.file}: end it, and try again."
+    if "disk is full" in text or "No space left" in text:
+        return f"The disk of {part.settings.home} is full: make room, and try again."
+    return "`dayflow down` ends what is left; `dayflow doctor` checks what it needs."
+
+
+def _compare(part: Part, seen: PartStatus, progress: Progress) -> None:
+    record = part.process.read()
+    if record and not seen.started and record.settings != part.settings_digest():
+        progress(
+            f"the {part.title} was started with other settings; `dayflow down` and `dayflow up` make it take these"
+        )
+
+
+@contextmanager
+def _usable(home: Path) -> Iterator[None]:
+    """What the system says about the home, in our words."""
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (home / "run").mkdir(exist_ok=True, mode=0o700)
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise errors.Unreachable(f"the disk of {home} is full: make room, and try again") from error
+        raise errors.BadSetting("DAYFLOW_HOME", f"{home} cannot be written: {error.strerror}") from error
+
+
+@asynccontextmanager
+async def _alone(home: Path, progress: Progress) -> AsyncIterator[None]:
+    """One at a time starts and stops processes of a home."""
+    lock = os.open(home / "run" / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    deadline, told = time.monotonic() + LOCK_S, False
+    try:
+        while not _locked(lock):
+            if time.monotonic() > deadline:
+                raise errors.Unreachable(f"another dayflow has been starting or stopping in {home} for {LOCK_S:.0f} s")
+            if not told:
+                progress("waiting for another dayflow that starts or stops this home")
+            told = True
+            await asyncio.sleep(background.POLL_S)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

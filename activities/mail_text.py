@@ -111,7 +111,7 @@ def _from_html(page: str, notes: list[str]) -> str:
         notes.append(f"clipped: HTML is {len(page)} characters")
     try:
         return inscriptis.get_text(html)
-    except Exception as error:  # noqa: BLE001 - whatever a page does to the parser, the mail is still shown
+    except Exception as error:
         notes.append(f"HTML could not be laid out ({type(error).__name__}), tags removed")
         return TAGS.sub(" ", html)
 

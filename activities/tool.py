@@ -3,6 +3,8 @@
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -38,19 +40,45 @@ Outcome = str | dict[str, Any] | list[Any] | BaseModel
 
 
 @dataclass(frozen=True)
+class Happened:
+    """The destination says that the effect happened; `outcome` is what the tool would have answered."""
+
+    outcome: Outcome
+
+
+class Verdict(Enum):
+    """What else a destination may say."""
+
+    DID_NOT_HAPPEN = "did not happen"
+    UNSURE = "unsure"
+
+
+Found = Happened | Verdict
+
+
+@dataclass(frozen=True)
 class Tool:
     """One tool. `run(arguments, context)` may be sync (it gets a thread) or async.
 
     It returns text, JSON or a model; it raises `errors.ToolFailed` to tell the model why not.
     intent: what the effect does, in words that no model wrote; None if it has none.
-    reconcile: asks the destination whether the effect happened; its answer, or None when that is not certain.
+    amount: what it moves, in the main unit of its currency; the approval rules go by it.
+    reconcile: asks the destination whether the effect of `context.idempotency_key` happened; it may say so, deny it,
+    or be unsure. It sends nothing. An effect that declares `lookup` has to have one.
     """
 
     run: Callable[[Any, Context], Any]
     arguments: type[Arguments]
     declares: Read | Effect
     intent: Callable[[Any, Context], str] | None = None
-    reconcile: Callable[[Any, Context], Awaitable[Outcome | None]] | None = None
+    amount: Callable[[Any], Decimal] | None = None
+    reconcile: Callable[[Any, Context], Awaitable[Found]] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a declaration that cannot be kept."""
+        lookup = isinstance(self.declares, Effect) and self.declares.safety == "lookup"
+        if lookup and self.reconcile is None:
+            raise TypeError(f"{self.name} declares `lookup` but has no reconcile")
 
     @property
     def name(self) -> str:

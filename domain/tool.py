@@ -1,5 +1,6 @@
 """What a tool declares of itself, and the call and the result that cross between workflow and activity."""
 
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,12 +15,23 @@ class Read(BaseModel):
     deadline_s: float = 60.0
 
 
+class Approval(BaseModel):
+    """Who has to approve an action, and from which amount on; None is every amount."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    role: str
+    from_amount: Decimal | None = None
+
+
 class Effect(BaseModel):
     """The tool changes a destination; how that destination keeps an effect from happening twice.
 
     safety: `key` it checks an idempotency key; `lookup` it can be asked afterwards; `none` neither.
     key_lifetime_s: how long the destination remembers a key, in seconds; None is for ever.
+    deadline_s: how long an attempt may be sending; nothing is looked up before it has passed.
     held_intent: who answers when another action holds the same intent: a person, or the destination itself.
+    approval: who has to approve it; an agent's own rule goes before this one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -29,6 +41,7 @@ class Effect(BaseModel):
     key_lifetime_s: float | None = None
     deadline_s: float = 60.0
     held_intent: Literal["person", "destination"] = "person"
+    approval: Approval | None = None
 
 
 Declaration = Annotated[Read | Effect, Field(discriminator="kind")]

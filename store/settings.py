@@ -4,6 +4,7 @@ Each field's alias is the variable's name. Values are read when `load()` is call
 """
 
 from pathlib import Path
+from typing import Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import platformdirs
@@ -41,6 +42,21 @@ class Settings(BaseSettings):
     )
     anthropic_api_key: SecretStr | None = Field(None, alias="ANTHROPIC_API_KEY", description="key of the Messages API")
     anthropic_base_url: str | None = Field(None, alias="ANTHROPIC_BASE_URL", description="address of the Messages API")
+
+    stripe_api_key: SecretStr | None = Field(None, alias="STRIPE_API_KEY", description="key of the payment provider")
+    stripe_base_url: str | None = Field(None, alias="STRIPE_BASE_URL", description="address of the payment provider")
+    smtp_host: str | None = Field(None, alias="SMTP_HOST", description="mail server for sending")
+    smtp_port: int = Field(587, alias="SMTP_PORT", ge=1, le=65535, description="its port")
+    smtp_user: str | None = Field(None, alias="SMTP_USER", description="its user")
+    smtp_password: SecretStr | None = Field(None, alias="SMTP_PASSWORD", description="its password")
+    smtp_tls: Literal["starttls", "tls", "none"] = Field("starttls", alias="SMTP_TLS", description="how it is secured")
+    mail_from: str = Field("dayflow@example.com", alias="MAIL_FROM", description="sender of mail")
+    imap_host: str | None = Field(None, alias="IMAP_HOST", description="mail server for looking into Sent")
+    imap_port: int = Field(993, alias="IMAP_PORT", ge=1, le=65535, description="its port")
+    imap_user: str | None = Field(None, alias="IMAP_USER", description="its user")
+    imap_password: SecretStr | None = Field(None, alias="IMAP_PASSWORD", description="its password")
+    imap_tls: Literal["starttls", "tls", "none"] = Field("tls", alias="IMAP_TLS", description="how it is secured")
+    imap_sent: str = Field("Sent", alias="IMAP_SENT", description="the folder of sent mail")
 
     @field_validator("home", "inbox", "calendar", "approvers", "sandbox_script")
     @classmethod

@@ -2,30 +2,92 @@
 
 import hashlib
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Literal
 
 from pydantic import BaseModel
 
 from domain import digest
+from domain.agent import Rule
+from domain.tool import Conflict, Grant, Preparation, ToolCall
+
+Status = Literal[
+    "proposed",
+    "awaiting_approval",
+    "approved",
+    "running",
+    "unknown",
+    "done",
+    "failed",
+    "denied",
+    "expired",
+    "cancelled",
+]
+OPEN: set[Status] = {"proposed", "awaiting_approval", "approved", "running", "unknown"}
 
 
 class Action(BaseModel):
-    """One tool call and what became of it. `failed` means that the tool answered with an error."""
+    """One tool call and what became of it.
+
+    `proposed_arguments` is what the model asked for, `arguments` what is decided about and carried out.
+    failed: the tool answered with an error, or the call could not be run. unknown: it may or may not have happened.
+    """
 
     action_id: str
     step: int
     position: int
+    edit: int = 0
     tool: str
     tool_use_id: str
+    proposed_arguments: dict[str, Any]
     arguments: dict[str, Any]
     arguments_sha256: str
     effect: bool
-    status: Literal["proposed", "running", "done", "failed", "unknown"] = "proposed"
+    status: Status = "proposed"
     attempts: int = 0
     idempotency_key: str | None = None
+    intent: str | None = None
+    amount: Decimal | None = None
+    conflict: Conflict | None = None
+    rule: Rule | None = None
+    grant: Grant | None = None
     result: str | None = None
     requested_at: datetime
+    expires_at: datetime | None = None
     finished_at: datetime | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether something is still to come of it."""
+        return self.status in OPEN
+
+    @property
+    def same(self) -> str:
+        """What makes two actions of one run the same to a person: the intent, else tool and arguments."""
+        return self.intent or self.arguments_sha256
+
+    def call(self) -> ToolCall:
+        """The input of its activity."""
+        return ToolCall(
+            step=self.step,
+            position=self.position,
+            action_id=self.action_id,
+            tool=self.tool,
+            arguments=self.arguments,
+            idempotency_key=self.idempotency_key,
+            grant=self.grant,
+        )
+
+    def preparation(self) -> Preparation:
+        """The input of `prepare_action`."""
+        return Preparation(
+            step=self.step,
+            position=self.position,
+            action_id=self.action_id,
+            tool=self.tool,
+            arguments=self.arguments,
+            idempotency_key=self.idempotency_key or "",
+        )
 
 
 def action_id(step: int, position: int, arguments_sha256: str, edit: int = 0) -> str:

@@ -2,13 +2,14 @@
 
 import importlib
 import pkgutil
-from typing import Annotated
+from decimal import Decimal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from domain import errors
 from domain.spend import Price
-from domain.tool import ToolSpec
+from domain.tool import Read, ToolSpec
 
 
 class Limits(BaseModel):
@@ -26,6 +27,26 @@ class Limits(BaseModel):
         return self.model_copy(update=stricter.model_dump(exclude_none=True) if stricter else {})
 
 
+class Rule(BaseModel):
+    """Who has to approve a tool's actions.
+
+    from_amount: the smallest amount that needs it; None is every amount. expires_s: how long a request stays open.
+    on_deny: whether the model is told, or the run ends.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tool: str
+    role: str
+    from_amount: Decimal | None = None
+    expires_s: float = 7 * 24 * 3600.0
+    on_deny: Literal["tell", "cancel"] = "tell"
+
+    def needs(self, amount: Decimal | None) -> bool:
+        """Whether an action of this amount needs a person; one without an amount always does."""
+        return self.from_amount is None or amount is None or amount >= self.from_amount
+
+
 class Agent(BaseModel):
     """An agent as its file in `domain/agents/` states it. `task` is what a run does that names no task."""
 
@@ -39,6 +60,7 @@ class Agent(BaseModel):
     model: str = "claude-sonnet-5-5"
     max_tokens: int = 8_192
     limits: Limits = Limits(steps=50)
+    rules: tuple[Rule, ...] = ()
 
 
 class Definition(BaseModel):
@@ -59,10 +81,20 @@ class Definition(BaseModel):
     max_tokens: int
     tools: list[ToolSpec]
     limits: Limits
+    rules: list[Rule] = []
     price: Price | None
     requested_by: str | None = None
     search_attributes: bool = False
     simulated: bool = False
+
+    @property
+    def plans(self) -> bool:
+        """Whether the agent proposes a plan before it acts."""
+        return any(isinstance(tool.declares, Read) and tool.declares.saves_plan for tool in self.tools)
+
+    def rule(self, tool: str) -> Rule | None:
+        """The approval rule of a tool, if it has one."""
+        return next((rule for rule in self.rules if rule.tool == tool), None)
 
     def tool(self, name: str) -> ToolSpec | None:
         """The tool of that name, if this run has it."""

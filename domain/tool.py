@@ -7,12 +7,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Read(BaseModel):
-    """The tool changes nothing outside."""
+    """The tool changes nothing outside. saves_plan: its arguments are the run's plan, which is saved once."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["read"] = "read"
     deadline_s: float = 60.0
+    saves_plan: bool = False
 
 
 class Approval(BaseModel):
@@ -58,6 +59,18 @@ class ToolSpec(BaseModel):
     declares: Declaration
 
 
+class Grant(BaseModel):
+    """A person's approval, as the effect's activity checks it once more. again: the held intent was seen."""
+
+    model_config = ConfigDict(frozen=True)
+
+    approver: str
+    role: str | None
+    amount: Decimal | None
+    requested_by: str | None
+    again: bool = False
+
+
 class ToolCall(BaseModel):
     """Input of a tool's activity: one action of one step; only an effect has an idempotency key."""
 
@@ -69,15 +82,65 @@ class ToolCall(BaseModel):
     tool: str
     arguments: dict[str, Any]
     idempotency_key: str | None = None
+    grant: Grant | None = None
+
+
+class Conflict(BaseModel):
+    """Who did, or is doing, what this action wants to do. changed: it is this action itself, with other arguments."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    action_id: str
+    changed: bool = False
+
+
+Outcome = Literal["done", "failed", "unknown", "conflict", "not entitled", "changed arguments"]
 
 
 class ToolResult(BaseModel):
-    """Outcome of a tool's activity; `content` is what the model reads, cleaned and clipped."""
+    """Outcome of a tool's activity; `content` is what the model reads, cleaned and clipped.
+
+    unknown: the effect may or may not have happened. conflict: another action holds its intent, nothing was sent.
+    not entitled: the approver may no longer approve it, nothing was sent. changed arguments: its key was used with
+    other ones, nothing was sent.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     content: str
-    is_error: bool = False
+    outcome: Outcome = "done"
     attempts: int = 1
     from_ledger: bool = False
     blob: str | None = None
+    intent: str | None = None
+    conflict: Conflict | None = None
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the model is told that it did not work."""
+        return self.outcome != "done"
+
+
+class Preparation(BaseModel):
+    """Input of `prepare_action`: an effect that may need a person, before anyone is asked."""
+
+    model_config = ConfigDict(frozen=True)
+
+    step: int
+    position: int
+    action_id: str
+    tool: str
+    arguments: dict[str, Any]
+    idempotency_key: str
+
+
+class Prepared(BaseModel):
+    """What is known of an effect before it runs. refusal: why it cannot run as it is, for the model."""
+
+    model_config = ConfigDict(frozen=True)
+
+    refusal: str | None = None
+    intent: str | None = None
+    amount: Decimal | None = None
+    conflict: Conflict | None = None

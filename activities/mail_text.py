@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
 from pathlib import PurePosixPath
@@ -46,7 +47,7 @@ def _readable(raw: str, notes: list[str]) -> str:
 def _decoded(run: str, notes: list[str]) -> str:
     try:
         words = decode_header(run)
-    except ValueError:  # broken base64
+    except (HeaderParseError, ValueError):  # broken base64
         return run
     return "".join(
         word if isinstance(word, str) else plain.decode(word, (charset or "ascii").split("*")[0], notes)
@@ -85,18 +86,22 @@ def attachments(found: list[Part], cut: bool, notes: list[str]) -> list[Attachme
     return [
         Attachment(
             name=_name(part, notes),
-            type=plain.line(part.get_content_type(), 100),
+            type=_type(part),
             size=None if cut and part is found[-1] else _size(part),
         )
         for part in others[:ATTACHMENTS_SHOWN]
     ]
 
 
+def _type(part: Part) -> str:
+    return plain.line(part.get_content_type(), 100)
+
+
 def _is_body(part: Part, kind: str) -> bool:
     named = part.get_content_disposition() == "attachment" or part.get_filename()
     # A multipart without a boundary is one string.
-    whole = part.get_content_maintype() == "multipart" and kind == "text/plain"
-    return (whole or part.get_content_type() == kind) and not named and not part.is_multipart()
+    whole = _type(part).startswith("multipart/") and kind == "text/plain"
+    return (whole or _type(part) == kind) and not named and not part.is_multipart()
 
 
 def _content(part: Part, notes: list[str]) -> str:
@@ -111,7 +116,7 @@ def _from_html(page: str, notes: list[str]) -> str:
         notes.append(f"clipped: HTML is {len(page)} characters")
     try:
         return inscriptis.get_text(html)
-    except Exception as error:
+    except Exception as error:  # whatever a page does to the parser, the mail is still shown
         notes.append(f"HTML could not be laid out ({type(error).__name__}), tags removed")
         return TAGS.sub(" ", html)
 

@@ -83,7 +83,7 @@ def _mail(headed: Headed, text_limit: int) -> Mail | Skipped:
     for rules in (policy.default, policy.compat32):
         try:
             return _parsed(message_from_bytes(data, policy=rules), headed, text_limit)
-        except Exception as error:
+        except Exception as error:  # one broken message must not hide the others
             why = f"broken message ({type(error).__name__})"
     return Skipped(file=headed.stored.name, why=why)
 

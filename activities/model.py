@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from urllib.parse import quote
 
 import anthropic
 from anthropic.types import Message as ApiMessage
@@ -95,10 +96,11 @@ class Model:
         return self._client
 
     def _headers(self, entry: Entry, begun: Begun, call: ModelCall) -> dict[str, str]:
-        """Which ask this is; told to stand-ins only, which choose their turn by it. Nothing of a run leaves in it."""
+        """Which ask this is; told to stand-ins only, which choose their turn by it."""
         if self._settings.anthropic_api_key:
             return {}
         return {
+            "x-dayflow-run": quote(entry.run_id),
             "x-dayflow-step": str(call.step),
             "x-dayflow-ask": str(call.ask),
             "x-dayflow-attempt": str(begun.attempt),
@@ -180,7 +182,7 @@ def usage_of(message: ApiMessage) -> Usage:
 
 
 def _answer(message: ApiMessage, begun: Begun) -> ModelAnswer:
-    raw = message.to_dict()
+    raw = message.model_dump(mode="json", exclude_unset=True, warnings=False)
     content = raw["content"]
     if not isinstance(content, list) or len(digest.canonical(content)) > MAX_ANSWER_BYTES:
         raise BadAnswer(f"the answer has more than {MAX_ANSWER_BYTES} bytes")

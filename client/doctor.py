@@ -18,7 +18,7 @@ from typing import Literal
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.service import RPCError
 
-from client import connection, embedded, processes, server, variables
+from client import connection, contact, embedded, processes, server, variables
 from client.processes import PartStatus
 from domain import errors
 from store import crash, database
@@ -119,8 +119,8 @@ def _part(one: PartStatus) -> Check:
     name, where = f"the {one.part}", f"{one.address} (pid {one.pid})" if one.pid else one.address
     if one.running:
         return Check(name, "ok", where, one.note)
-    if one.state in ("foreign", "silent") or (one.part == "server" and not connection.embedded()):
-        todo = one.note if one.state == "foreign" else "`dayflow logs` says more; `dayflow down` ends what hangs."
+    if one.state in ("foreign", "other", "silent") or (one.part == "server" and not connection.embedded()):
+        todo = "`dayflow logs` says more; `dayflow down` ends what hangs." if one.state == "silent" else one.note
         return Check(name, "broken", f"{one.state}: {where}", todo)
     return Check(name, "off", one.state, UP if one.part != "worker" else "`dayflow up` or `dayflow worker` starts one.")
 
@@ -130,7 +130,7 @@ async def _temporal_side(settings: Settings, seen: PartStatus) -> list[Check]:
     if seen.state in ("stopped", "stale") and connection.embedded():
         return []
     try:
-        client = await embedded.probe(settings)
+        client = await contact.probe(settings)
     except errors.BadSetting as error:
         return [Check("namespace", "broken", connection.namespace(), str(error))]
     except errors.Unreachable as error:
@@ -143,7 +143,7 @@ async def _temporal_side(settings: Settings, seen: PartStatus) -> list[Check]:
         checks.append(_attributes(", ".join(missing)))
     except RPCError as error:
         checks.append(_attributes(f"all, perhaps; the server does not tell: {error.message}"))
-    return [*checks, await _web_ui(settings), _workers(await embedded.pollers(client))]
+    return [*checks, await _web_ui(settings), _workers(await contact.pollers(client))]
 
 
 def _attributes(missing: str) -> Check:
@@ -165,7 +165,7 @@ async def _web_ui(settings: Settings) -> Check:
 def _answers(address: str) -> bool:
     proxies = urllib.request.ProxyHandler({} if connection.embedded() else None)
     try:
-        with urllib.request.build_opener(proxies).open(address, timeout=embedded.ANSWER_S):
+        with urllib.request.build_opener(proxies).open(address, timeout=contact.ANSWER_S):
             return True
     except urllib.error.HTTPError:
         return True

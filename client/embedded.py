@@ -2,33 +2,23 @@
 
 import asyncio
 import hashlib
-import http.client
 import json
 import os
 import shutil
 import sys
-import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import SecretStr
-from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
-from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
-from client import connection, ports, server
+from client import connection, contact, ports, server
 from client.background import Background, Record
-from client.dayflow import TASK_QUEUE
 from domain import errors
 from store.settings import Settings
 
 Name = Literal["server", "sandbox", "worker"]
-ANSWER_S = 2.0
-# An idle worker asks once a minute.
-POLL_SEEN_S = 75.0
 # All that the server needs: it is a process of its own, and no credential is its business.
 SERVER_VARIABLES = ("PATH", "HOME", "USER", "TMPDIR", "TZ", "LANG", "GOMAXPROCS", "GOMEMLIMIT")
 # By default the server polls its own queues 20 times a second, which costs each step up to 50 ms.
@@ -73,7 +63,7 @@ class Part(ABC):
 
     @abstractmethod
     async def answers(self, pid: int | None) -> bool:
-        """Whether it is this part that answers, and not another program."""
+        """Whether it is this part that answers, and not another program. `errors.BadSetting`: not as set."""
 
     async def prepare(self) -> None:  # noqa: B027  (most parts have nothing to prepare)
         """What follows its first answer."""
@@ -128,10 +118,16 @@ class Server(Part):
         return {name: os.environ[name] for name in SERVER_VARIABLES if name in os.environ}
 
     async def answers(self, pid: int | None) -> bool:
-        return pid is not None and await reach(self.settings) is not None
+        if pid is None:
+            return False
+        try:
+            await contact.probe(self.settings)
+        except errors.Unreachable:
+            return False
+        return True
 
     async def prepare(self) -> None:
-        client = await probe(self.settings)
+        client = await contact.probe(self.settings)
         try:
             await server.keep_closed_runs(client)
         except RPCError as error:
@@ -140,7 +136,7 @@ class Server(Part):
 
     async def stranger(self) -> str | None:
         trouble = await super().stranger()
-        if trouble and await reach(self.settings):
+        if trouble and await contact.reach(self.settings):
             return (
                 f"a Temporal server that does not belong to this home answers at {self.address}"
                 f"{ports.by(self.settings.port)}; set DAYFLOW_PORT to another port, "
@@ -170,7 +166,7 @@ class Sandbox(Part):
         return variables(self.settings, "anthropic_api_key", "crash_at")
 
     async def answers(self, pid: int | None) -> bool:
-        health = await asyncio.to_thread(_health, self.settings.sandbox_port)
+        health = await asyncio.to_thread(contact.health, self.settings.sandbox_port)
         return health.get("service") == "dayflow-sandbox" and health.get("home") == str(self.settings.home)
 
     def settings_digest(self) -> str:
@@ -195,8 +191,8 @@ class Worker(Part):
         return variables(self.settings)
 
     async def answers(self, pid: int | None) -> bool:
-        client = await reach(self.settings)
-        return client is not None and any(one.startswith(f"{pid}@") for one in await pollers(client))
+        client = await contact.reach(self.settings)
+        return client is not None and any(one.startswith(f"{pid}@") for one in await contact.pollers(client))
 
     def moved(self, record: Record) -> str | None:
         if record.address == self.address:
@@ -217,47 +213,6 @@ def binary() -> str:
             "`uv sync`, or set TEMPORAL_ADDRESS to a server that runs."
         )
     return path
-
-
-async def reach(settings: Settings) -> Client | None:
-    """A client, if a server answers and knows the namespace."""
-    try:
-        return await probe(settings)
-    except errors.DayflowError:
-        return None
-
-
-async def probe(settings: Settings) -> Client:
-    """The same, or an error that says which of the two is not so."""
-    address = connection.address(settings)
-    try:
-        async with asyncio.timeout(ANSWER_S):
-            client = await connection.connect(settings)
-            await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
-    except TimeoutError:
-        raise errors.Unreachable(f"what answers at {address} is no Temporal server{_holder(settings)}") from None
-    except RPCError as error:
-        if error.status == RPCStatusCode.NOT_FOUND:
-            raise errors.BadSetting(
-                "TEMPORAL_NAMESPACE", f"the server at {address} has no namespace {connection.namespace()!r}"
-            ) from None
-        raise errors.Unreachable(f"the Temporal server at {address} refuses: {error.message}") from error
-    return client
-
-
-async def pollers(client: Client) -> list[str]:
-    """Who asks for workflow tasks of Dayflow, by identity; the server remembers for minutes who once did."""
-    oldest = time.time() - POLL_SEEN_S
-    request = DescribeTaskQueueRequest(
-        namespace=client.namespace,
-        task_queue=TaskQueue(name=TASK_QUEUE),
-        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-    )
-    try:
-        found = (await client.workflow_service.describe_task_queue(request)).pollers
-    except RPCError:
-        return []
-    return [one.identity for one in found if one.last_access_time.seconds > oldest]
 
 
 def variables(settings: Settings, *without: str) -> dict[str, str]:
@@ -286,22 +241,5 @@ def _given(settings: Settings, *without: str) -> dict[str, str]:
     return found
 
 
-def _holder(settings: Settings) -> str:
-    return ports.by(settings.port) if connection.embedded() else ""
-
-
 def _digest(value: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _health(port: int) -> dict[str, Any]:
-    """What GET /health on this port says; nothing if it is no such service."""
-    http_connection = http.client.HTTPConnection(ports.LOOPBACK, port, timeout=ANSWER_S)
-    try:
-        http_connection.request("GET", "/health")
-        found = json.loads(http_connection.getresponse().read(10_000))
-    except (OSError, http.client.HTTPException, ValueError):
-        return {}
-    finally:
-        http_connection.close()
-    return found if isinstance(found, dict) else {}

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from client import connection, embedded, output
+from client import connection, contact, output
 from domain import errors
 from store.settings import Settings
 
@@ -42,7 +42,7 @@ async def _connected(settings: Settings, wait: float, stop: asyncio.Event) -> Cl
     deadline, told = time.monotonic() + wait, False
     while not stop.is_set():
         try:
-            return await embedded.probe(settings)
+            return await contact.probe(settings)
         except (errors.Unreachable, errors.BadSetting) as error:
             if time.monotonic() >= deadline:
                 raise

@@ -13,11 +13,12 @@ from typing import Literal
 
 from client import background, connection
 from client.background import Record
-from client.embedded import Name, Part, Sandbox, Server, Worker, check_ports, probe, reach
+from client.contact import probe, reach
+from client.embedded import Name, Part, Sandbox, Server, Worker, check_ports
 from domain import errors
 from store.settings import Settings
 
-State = Literal["running", "stopped", "stale", "foreign", "silent"]
+State = Literal["running", "stopped", "stale", "foreign", "other", "silent"]
 Progress = Callable[[str], None]
 LOCK_S = 90.0
 TAIL = 12
@@ -27,7 +28,8 @@ TAIL = 12
 class PartStatus:
     """How one part stands.
 
-    stale: a pid file without its process. foreign: another program has its place. silent: it runs, and does not answer.
+    stale: a pid file without its process. foreign: another program has its place. other: it runs, but not as the
+    settings say. silent: it runs, and does not answer.
     since: when it was started (ISO 8601). started: it was started just now.
     """
 
@@ -94,14 +96,25 @@ def _needed(settings: Settings, worker: bool) -> list[Part]:
 async def _look(part: Part) -> PartStatus:
     record = part.process.read()
     if record and record.alive:
-        moved = part.moved(record)
-        answers = bool(moved) or await part.answers(record.pid)
-        return _told(part, "running" if answers else "silent", record, moved)
+        state, note = await _state(part, record)
+        return _told(part, state, record, note)
     if await part.answers(None):
         return _told(part, "running", None, "started by hand")
     if stranger := await part.stranger():
         return _told(part, "foreign", None, stranger)
     return _told(part, "stale" if record else "stopped", None)
+
+
+async def _state(part: Part, record: Record) -> tuple[State, str | None]:
+    if moved := part.moved(record):
+        return "other", moved
+    try:
+        if await part.answers(record.pid):
+            return "running", None
+    except errors.BadSetting as error:
+        if record.ready:
+            return "other", str(error)
+    return "silent", f"it runs, and does not answer; `dayflow logs {part.name}` may say why"
 
 
 def _told(part: Part, state: State, record: Record | None, note: str | None = None) -> PartStatus:
@@ -118,7 +131,7 @@ async def _outside(settings: Settings) -> PartStatus:
 
 def _done(part: Part) -> bool:
     record = part.process.read()
-    return record is None or (record.ready and not part.moved(record))
+    return record is None or record.ready
 
 
 async def _bring_up(parts: list[Part], progress: Progress) -> list[PartStatus]:
@@ -138,21 +151,26 @@ async def _bring_up(parts: list[Part], progress: Progress) -> list[PartStatus]:
 
 async def _start(part: Part, progress: Progress) -> PartStatus:
     seen, record = await _look(part), part.process.read()
-    if record and record.alive and (moved := part.moved(record)):
-        raise errors.Unreachable(moved)
     if seen.running and _done(part):
         return seen
-    if seen.state == "foreign":
+    if seen.state in ("foreign", "other"):
         raise errors.Unreachable(seen.note or f"another program has the place of the {part.title}")
     offset, fresh = part.process.size, not (record and record.alive)
     if fresh:
         record = _launch(part, seen, progress)
     assert record is not None
-    if not await background.until(lambda: part.answers(record.pid), record, part.start_s):
+    if not await background.until(lambda: _answers(part, record), record, part.start_s):
         await _give_up(part, record, fresh, offset)
     await part.prepare()
     part.process.mark_ready(record)
     return PartStatus(part.name, "running", part.address, record.pid, record.since, part.process.log, started=fresh)
+
+
+async def _answers(part: Part, record: Record) -> bool:
+    try:
+        return await part.answers(record.pid)
+    except errors.BadSetting:  # a server that has just begun may not know its namespace yet
+        return False
 
 
 def _launch(part: Part, seen: PartStatus, progress: Progress) -> Record:

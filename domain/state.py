@@ -327,7 +327,7 @@ class RunState(BaseModel):
         for name, amount in used.items():
             limit = getattr(self.limits, name)
             if limit is not None and amount >= limit:
-                return f"{name}: {amount:g} of {limit:g} used"
+                return f"{name}: {float(amount):g} of {limit:g} used"
         return None
 
 

@@ -45,6 +45,7 @@ def _arguments(defaults: settings.Settings) -> argparse.Namespace:
         help="whether the journal keeps whole request bodies",
     )
     chosen = parser.parse_args()
+    chosen.home = chosen.home.expanduser().absolute()
     chosen.journal_bodies = chosen.journal_bodies != "off"
     return chosen
 

@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
 
 
 def up(
-    worker: Annotated[bool, typer.Option(help="Start a worker too, or leave that to others.")] = True,
+    worker: Annotated[bool, typer.Option(help="Start a worker too, or leave that to `dayflow worker`.")] = True,
 ) -> None:
     """Start the Temporal server, the sandbox and a worker in the background; what runs already stays as it is.
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from sandbox import demand
@@ -12,8 +12,10 @@ from sandbox.request import Call, Request, text_of
 from sandbox.turns import Turn, say
 
 READS: dict[str, dict[str, Any]] = {"read_inbox": {}, "read_calendar": {"range": "today"}, "read_tasks": {}}
+AHEAD: dict[str, Any] = {"type": "tool_use", "name": "read_calendar", "input": {"range": "week"}}
 CREATE = "create_task"
 MOST_TASKS = 8
+MOST_A_DAY = 4
 FIRST_LINE = "Written by Dayflow's sandbox model (rules, not a language model)."
 
 
@@ -23,6 +25,7 @@ class Facts:
 
     inbox: dict[str, Any] = field(default_factory=dict)
     calendar: dict[str, Any] = field(default_factory=dict)
+    week: dict[str, Any] = field(default_factory=dict)
     tasks: dict[str, Any] = field(default_factory=dict)
     created: list[dict[str, Any]] = field(default_factory=list)
     found: list[dict[str, Any]] = field(default_factory=list)
@@ -36,7 +39,7 @@ def plays(asked: Request) -> bool:
 
 
 def answer(asked: Request) -> Turn:
-    """Read what was not read yet, then create tasks once, then write the brief."""
+    """Read what was not read yet, then create tasks and look at the week ahead, then write the brief."""
     calls = asked.calls()
     called = {call.name for call in calls}
     reads = {name: arguments for name, arguments in READS.items() if name in asked.tools and name not in called}
@@ -44,9 +47,15 @@ def answer(asked: Request) -> Turn:
         return Turn(content=[{"type": "tool_use", "name": name, "input": reads[name]} for name in reads])
     facts = _facts(calls)
     wanted = _new_demands(facts)
-    if CREATE in asked.tools and CREATE not in called and wanted:
-        return Turn(content=[_create(each) for each in wanted[:MOST_TASKS]])
+    creates = [_create(each) for each in wanted[:MOST_TASKS]] if CREATE in asked.tools and CREATE not in called else []
+    ahead = [AHEAD] if "read_calendar" in asked.tools and not _looked_ahead(calls) else []
+    if creates or ahead:
+        return Turn(content=[*creates, *ahead])
     return say("\n".join(_brief(asked, facts, wanted)))
+
+
+def _looked_ahead(calls: list[Call]) -> bool:
+    return any(call.name == "read_calendar" and call.input == AHEAD["input"] for call in calls)
 
 
 def _facts(calls: list[Call]) -> Facts:
@@ -58,6 +67,8 @@ def _facts(calls: list[Call]) -> Facts:
         elif call.name == CREATE:
             group = facts.created if result.get("created", True) else facts.found
             group += _dicts([result.get("task")])
+        elif call.name == "read_calendar" and call.input == AHEAD["input"]:
+            facts.week = result
         elif call.name in READS:
             setattr(facts, call.name.removeprefix("read_"), result)
     facts.troubles += [f"skipped {_skipped(each)}" for part in (facts.inbox, facts.calendar) for each in _skips(part)]
@@ -94,6 +105,8 @@ def _brief(asked: Request, facts: Facts, wanted: list[Demand]) -> Iterator[str]:
     yield FIRST_LINE
     yield from ("", "# Your brief")
     yield from ("", "## Today", *_today(facts))
+    if ahead := list(_ahead(facts)):
+        yield from ("", "## This week", *ahead)
     yield from ("", "## Inbox", *_inbox(facts))
     yield from ("", "## Tasks", *_tasks(facts, wanted))
     if facts.troubles:
@@ -110,6 +123,25 @@ def _today(facts: Facts) -> Iterator[str]:
         yield "Nothing is on the calendar."
     for event in sorted(events, key=lambda each: (not each.get("all_day"), str(each.get("start")))):
         yield f"- {_when(event)} {event.get('title') or '(no title)'}{_where(event)}"
+
+
+def _ahead(facts: Facts) -> Iterator[str]:
+    """The days after today, each with what is on."""
+    days: dict[str, list[str]] = {}
+    for event in sorted(_dicts(facts.week.get("events")), key=lambda each: str(each.get("start"))):
+        day = str(event.get("start"))[:10]
+        if day > str(facts.week.get("from"))[:10]:
+            days.setdefault(day, []).append(f"{_when(event)} {event.get('title') or '(no title)'}")
+    for day, entries in days.items():
+        more = f"; and {len(entries) - MOST_A_DAY} more" if len(entries) > MOST_A_DAY else ""
+        yield f"- {_weekday(day)}: {'; '.join(entries[:MOST_A_DAY])}{more}"
+
+
+def _weekday(day: str) -> str:
+    try:
+        return f"{date.fromisoformat(day):%a %d %b}"
+    except ValueError:
+        return day
 
 
 def _inbox(facts: Facts) -> Iterator[str]:

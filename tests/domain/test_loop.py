@@ -3,7 +3,7 @@
 import pytest
 
 from domain import loop
-from domain.loop import AskAgain, Continue, Fail, Facts, Finish, Park, RunTools
+from domain.loop import AskAgain, Continue, Facts, Fail, Finish, Park, RunTools
 from domain.model import ModelAnswer
 from domain.spend import Usage
 from domain.tool import Read, ToolSpec
@@ -79,7 +79,15 @@ def test_an_answer_without_a_stop_reason_cannot_even_be_built():
         answer(None, text())
 
 
-RUNS_NO_TOOL = ["end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded", "pause_turn", "refusal", "?"]
+RUNS_NO_TOOL = [
+    "end_turn",
+    "stop_sequence",
+    "max_tokens",
+    "model_context_window_exceeded",
+    "pause_turn",
+    "refusal",
+    "?",
+]
 
 
 @pytest.mark.parametrize("reason", RUNS_NO_TOOL)
@@ -139,7 +147,9 @@ def test_a_cut_answer_is_asked_again_with_more_room_and_parked_at_the_third(cont
 
 
 def test_a_model_that_pauses_for_ever_is_parked():
-    moves = [loop.decide(answer("pause_turn", text()), facts(continuations=n)) for n in range(loop.MAX_CONTINUATIONS + 1)]
+    moves = [
+        loop.decide(answer("pause_turn", text()), facts(continuations=n)) for n in range(loop.MAX_CONTINUATIONS + 1)
+    ]
 
     assert all(move == Continue() for move in moves[:-1])
     assert isinstance(moves[-1], Park)

@@ -4,10 +4,12 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.spend import PRICES, SANDBOX_MODEL, PossiblyPaid, Price, Totals, Usage
+
+quick = settings(deadline=None, max_examples=50)
 
 SONNET = PRICES["claude-sonnet-5-5"]
 HAIKU = PRICES["claude-haiku-5-5"]
@@ -103,6 +105,7 @@ def test_output_alone_never_reaches_the_dearer_tier():
     assert HAIKU.cost(Usage(output_tokens=10**6)) == Decimal("0.50")
 
 
+@quick
 @given(USAGES, USAGES)
 def test_two_calls_cost_what_they_cost_one_by_one(first, second):
     totals = Totals()
@@ -115,6 +118,7 @@ def test_two_calls_cost_what_they_cost_one_by_one(first, second):
     assert totals.usage.total == first.total + second.total
 
 
+@quick
 @given(USAGES)
 def test_the_prompt_is_the_uncached_the_read_and_the_written_tokens(used):
     assert used.prompt == used.input_tokens + used.cache_read_tokens + used.cache_write_tokens

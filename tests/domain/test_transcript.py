@@ -1,11 +1,13 @@
 """The transcript in pages, and the one digest that speaks for all of it."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain import digest, transcript
 from domain.transcript import PAGE_BYTES, Transcript
+
+quick = settings(deadline=None, max_examples=50)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -37,6 +39,7 @@ def pages(made, length=None):
         start = page.end
 
 
+@quick
 @given(MESSAGES, st.text(alphabet="0123456789abcdef", max_size=64))
 def test_the_head_is_the_chain_over_all_messages_from_where_it_began(messages, start):
     expected = start
@@ -46,6 +49,7 @@ def test_the_head_is_the_chain_over_all_messages_from_where_it_began(messages, s
     assert filled(messages, start).head == expected
 
 
+@quick
 @given(MESSAGES, st.data())
 def test_a_changed_missing_or_moved_message_changes_the_head(messages, data):
     messages = [*messages, {"role": "user"}, {"role": "assistant"}]
@@ -60,12 +64,14 @@ def test_a_changed_missing_or_moved_message_changes_the_head(messages, data):
     assert messages == swapped or filled(swapped).head != head
 
 
+@quick
 @given(MESSAGES, MESSAGES)
 def test_the_head_depends_on_what_it_began_with(messages, others):
     if messages != others:
         assert filled(messages, digest.sha256("a")).head != filled(messages, digest.sha256("b")).head
 
 
+@quick
 @given(st.lists(st.integers(0, PAGE_BYTES * 2), max_size=8), st.integers(0, 8))
 def test_pages_follow_each_other_without_gap_or_overlap_and_hold_only_what_fits(sizes, length):
     made = filled([sized(size) for size in sizes])
@@ -120,6 +126,7 @@ def test_two_transcripts_share_nothing():
     assert second.messages == []
 
 
+@quick
 @given(JSON)
 def test_equal_values_have_equal_digests_however_their_keys_were_ordered(value):
     reordered = dict(reversed(value.items())) if isinstance(value, dict) else value

@@ -1,7 +1,9 @@
 """A sandbox served in this process on a free port, and clients that talk to it over real HTTP."""
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,15 @@ class Served:
     url: str
     home: Path
     http: aiohttp.ClientSession
-    client: anthropic.AsyncAnthropic
+    stack: AsyncExitStack
     tools: list[dict[str, Any]] = field(default_factory=lambda: [ECHO_TOOL])
+
+    @cached_property
+    def client(self) -> anthropic.AsyncAnthropic:
+        """The real SDK, made when a test first needs it."""
+        client = anthropic.AsyncAnthropic(base_url=self.url, api_key="sandbox", max_retries=0)
+        self.stack.push_async_callback(client.close)
+        return client
 
     def body(self, messages: Any = "go", **more: Any) -> dict[str, Any]:
         """A request body; a string is one user message."""
@@ -65,9 +74,6 @@ class Served:
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
     runner, port = await app.start(app.build(tmp_path), 0)
     url = f"http://127.0.0.1:{port}"
-    async with (
-        aiohttp.ClientSession() as http,
-        anthropic.AsyncAnthropic(base_url=url, api_key="sandbox", max_retries=0) as client,
-    ):
-        yield Served(url, tmp_path, http, client)
+    async with aiohttp.ClientSession() as http, AsyncExitStack() as stack:
+        yield Served(url, tmp_path, http, stack)
     await runner.cleanup()

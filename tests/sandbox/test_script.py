@@ -1,8 +1,12 @@
 """The transcript chooses the turn, and a bad script says where it is bad."""
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 
-from sandbox import script
+from sandbox import faults, script
 from sandbox.errors import BadScript
 
 
@@ -145,3 +149,12 @@ def test_a_script_that_is_no_file_or_no_json_names_the_file(tmp_path):
         script.load(bad)
     with pytest.raises(BadScript, match=r"none\.json: No such file"):
         script.load(tmp_path / "none.json")
+
+
+def test_the_documented_script_and_faults_are_right():
+    text = (Path(script.__file__).parent / "README.md").read_text()
+    example = next(part for part in re.findall(r"```json\n(.*?)```", text, re.DOTALL) if "conversations" in part)
+    examples = [json.loads(part) for part in re.findall(r'`(\{"kind": .*?\})`', text)]
+
+    assert len(script.read(json.loads(example)).conversations) == 2
+    assert len(faults.read(examples)) > 20

@@ -1,0 +1,380 @@
+"""The processes of a home: started once, found again, healed, told apart from those of others, and stopped."""
+
+import json
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from homes import BIN, Home, free_ports, kill, until
+
+from client import background, embedded, ports, variables
+from store import crash
+from store.settings import Settings
+
+NO_SERVER, USAGE, FAILED = 5, 2, 1
+PARTS = ["server", "sandbox", "worker"]
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Home, str]]:
+    """One whole stack for the tests that leave it as it is, and what its first `up` printed."""
+    home = Home(tmp_path_factory.mktemp("stack"))
+    try:
+        yield home, home.dayflow("up").stdout
+    finally:
+        home.dayflow("down", code=None)
+
+
+@pytest.fixture
+def home(up: tuple[Home, str]) -> Home:
+    """The home of that stack."""
+    return up[0]
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Iterator[Home]:
+    """A home of a test's own, in which nothing runs yet."""
+    home = Home(tmp_path / "new")
+    yield home
+    home.dayflow("down", code=None)
+
+
+@pytest.fixture
+def program() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
+    """Programs that run beside the test, and are killed after it."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*command: str, env: dict[str, str] | None = None) -> "subprocess.Popen[str]":
+        started.append(
+            subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1)
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        kill(process)  # type: ignore[arg-type]
+        assert process.stdout
+        process.stdout.close()
+
+
+def status(home: Home, **env: str) -> dict[str, dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(home.dayflow("status", "--json", env=env, code=None).stdout)
+    return {one["part"]: one for one in found}
+
+
+def states(home: Home) -> dict[str, str]:
+    return {part: one["state"] for part, one in status(home).items()}
+
+
+def pid_file(home: Home, part: str) -> Path:
+    return home.path / "run" / f"{part}.json"
+
+
+def pid_of(home: Home, part: str) -> int:
+    return int(json.loads(pid_file(home, part).read_text())["pid"])
+
+
+def listener(port: int) -> socket.socket:
+    found = socket.create_server(("127.0.0.1", port))
+    return found
+
+
+def test_up_starts_each_part_and_names_the_next_step(up: tuple[Home, str]) -> None:
+    home, printed = up
+
+    assert [str(port) in printed for port in (home.port, home.ui_port, home.sandbox_port)] == [True] * 3
+    assert printed.count("started") == len(PARTS)
+    assert "dayflow brief" in printed
+    assert states(home) == dict.fromkeys(PARTS, "running")
+    assert home.dayflow("status").returncode == 0
+
+
+def test_a_second_up_finds_the_first(home: Home) -> None:
+    before = {part: pid_of(home, part) for part in PARTS}
+
+    done = home.dayflow("up")
+
+    assert "up already" in done.stdout
+    assert {part: pid_of(home, part) for part in PARTS} == before
+
+
+def test_two_ups_at_once_start_one_server_and_down_leaves_nothing(new: Home, program: Any) -> None:
+    command = (str(BIN / "dayflow"), "up", "--no-worker")
+    both = [program(*command, env=new.env) for _ in range(2)]
+    printed = "".join(process.communicate(timeout=60)[0] for process in both)
+
+    pids = [pid_of(new, part) for part in ("server", "sandbox")]
+    assert printed.count("starting the Temporal server") == 1
+    assert len(set(re.findall(r"server +(?:started|was running) +\S+ +(\d+)", printed))) == 1
+
+    new.dayflow("down")
+
+    assert [background.mark(pid) for pid in pids] == [None, None]
+    assert not list((new.path / "run").glob("*.json"))
+    assert [ports.trouble(port) for port in (new.port, new.ui_port, new.sandbox_port)] == [None] * 3
+    assert new.dayflow("status", code=NO_SERVER)
+    assert "Nothing was running" in new.dayflow("down").stdout
+
+
+def test_a_killed_server_is_noticed_and_healed_and_its_worker_works_on(home: Home) -> None:
+    worker = pid_of(home, "worker")
+    os.kill(pid_of(home, "server"), signal.SIGKILL)
+
+    seen = until("the server is gone", lambda: (s := states(home))["server"] != "running" and s)
+    healed = home.dayflow("up")
+
+    assert (seen["server"], seen["sandbox"]) == ("stale", "running")
+    assert "stale pid file" in healed.stderr
+    assert states(home) == dict.fromkeys(PARTS, "running")
+    assert pid_of(home, "worker") == worker
+
+
+def test_a_reused_pid_is_neither_taken_for_ours_nor_signalled(new: Home, program: Any) -> None:
+    other = program(sys.executable, "-c", "input()")
+    (new.path / "run").mkdir(parents=True)
+    record = background.Record(other.pid, "another boot:1", "2026-01-01T00:00:00+00:00", ["temporal"], "127.0.0.1:1")
+    pid_file(new, "server").write_text(json.dumps(vars(record)))
+
+    assert states(new)["server"] == "stale"
+    assert "stale pid file" in new.dayflow("down").stderr
+    assert other.poll() is None
+    assert not pid_file(new, "server").exists()
+
+
+def test_a_spoilt_pid_file_is_as_good_as_none(new: Home) -> None:
+    (new.path / "run").mkdir(parents=True)
+    pid_file(new, "server").write_text("{")
+
+    assert states(new)["server"] == "stopped"
+
+
+@pytest.mark.parametrize("name", ["DAYFLOW_PORT", "DAYFLOW_UI_PORT", "DAYFLOW_SANDBOX_PORT"])
+def test_a_taken_port_is_named_with_its_variable_and_its_owner(new: Home, name: str) -> None:
+    with closing(listener(int(new.env[name]))):
+        done = new.dayflow("up", "--no-worker", code=NO_SERVER)
+
+    assert f"port {new.env[name]} is taken" in done.stderr
+    assert f"(pid {os.getpid()})" in done.stderr
+    assert name in done.stderr
+
+
+def test_one_port_for_two_things_is_refused(new: Home) -> None:
+    done = new.dayflow("up", env={"DAYFLOW_UI_PORT": str(new.port)}, code=USAGE)
+
+    assert "DAYFLOW_UI_PORT" in done.stderr
+    assert "DAYFLOW_PORT too" in done.stderr
+
+
+def test_a_temporal_server_of_another_home_is_left_alone_and_can_be_used(home: Home, new: Home) -> None:
+    port, address = {"DAYFLOW_PORT": str(home.port)}, {"TEMPORAL_ADDRESS": f"127.0.0.1:{home.port}"}
+
+    refused = new.dayflow("up", "--no-worker", env=port, code=NO_SERVER)
+    used = status(new, **address)["server"]
+
+    assert "a Temporal server that does not belong to this home answers at" in refused.stderr
+    assert f"TEMPORAL_ADDRESS=127.0.0.1:{home.port}" in refused.stderr
+    assert status(new, **port)["server"]["state"] == "foreign"
+    assert (used["state"], used["pid"]) == ("running", None)
+    assert states(home)["server"] == "running"
+
+
+def test_a_home_whose_server_has_another_port_says_so(home: Home) -> None:
+    other = {"DAYFLOW_PORT": str(free_ports(1)[0])}
+
+    done = home.dayflow("up", env=other, code=NO_SERVER)
+
+    assert f"runs with DAYFLOW_PORT={home.port}, not {other['DAYFLOW_PORT']}" in done.stderr
+    assert status(home, **other)["server"]["state"] == "other"
+
+
+def test_a_namespace_that_the_server_lacks_is_named(home: Home) -> None:
+    nowhere = {"TEMPORAL_NAMESPACE": "nowhere"}
+
+    for command in (["up", "--no-worker"], ["worker", "--wait", "0"]):
+        assert "has no namespace 'nowhere'" in home.dayflow(*command, env=nowhere, code=None).stderr
+
+
+def test_a_lost_pid_file_never_leads_to_two_servers_on_one_file(new: Home) -> None:
+    new.dayflow("up", "--no-worker")
+    pid = pid_of(new, "server")
+    pid_file(new, "server").unlink()
+    moved = dict(zip(("DAYFLOW_PORT", "DAYFLOW_UI_PORT"), map(str, free_ports(2)), strict=True))
+    try:
+        done = new.dayflow("up", "--no-worker", env=moved, code=NO_SERVER)
+    finally:
+        os.kill(pid, signal.SIGTERM)
+
+    assert f"`kill {pid}`" in done.stderr
+
+
+def test_a_start_that_fails_shows_the_log_and_what_to_do(new: Home) -> None:
+    new.path.mkdir()
+    with closing(sqlite3.connect(new.path / "temporal.sqlite", isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        done = new.dayflow("up", "--no-worker", code=NO_SERVER)
+
+    assert "database is locked" in done.stderr
+    assert f"Another process holds {new.path / 'temporal.sqlite'}" in done.stderr
+    assert not pid_file(new, "server").exists()
+
+
+def test_a_home_that_cannot_be_written_is_a_bad_setting(new: Home, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    done = new.dayflow("up", env={"DAYFLOW_HOME": str(tmp_path / "file" / "home")}, code=USAGE)
+
+    assert "DAYFLOW_HOME" in done.stderr
+    assert "cannot be written" in done.stderr
+
+
+def test_a_worker_waits_for_its_server_and_stops_cleanly(new: Home, program: Any) -> None:
+    worker = program(str(BIN / "dayflow"), "worker", env=new.env)
+    assert "Trying again" in worker.stdout.readline()
+
+    new.dayflow("up", "--no-worker")
+    ready = worker.stdout.readline()
+    worker.send_signal(signal.SIGTERM)
+    begun = time.monotonic()
+
+    assert ready == f"worker ready: task queue dayflow, 127.0.0.1:{new.port}, pid {worker.pid}\n"
+    assert worker.wait(timeout=10) == 0
+    assert time.monotonic() - begun < 5
+
+
+def test_a_worker_gives_up_when_told_to(new: Home) -> None:
+    done = new.dayflow("worker", "--wait", "0.3", code=NO_SERVER)
+
+    assert f"no Temporal server answers at 127.0.0.1:{new.port}" in done.stderr
+
+
+def test_logs_shows_the_end_of_each_and_of_one(home: Home) -> None:
+    everything = home.dayflow("logs", "-n", "5").stdout
+
+    assert [f"==> {part} <==" in everything for part in PARTS] == [True] * 3
+    assert "worker ready" in home.dayflow("logs", "worker").stdout
+    assert "==>" not in home.dayflow("logs", "worker").stdout
+
+
+def test_logs_follows_whole_lines(new: Home, program: Any) -> None:
+    log = new.path / "logs" / "worker.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("before\n")
+    follower = program(str(BIN / "dayflow"), "logs", "worker", "-f", env=new.env)
+    assert follower.stdout.readline() == "before\n"
+
+    with log.open("a") as file:
+        file.write("half ")
+        file.flush()
+        file.write("and half [not markup]\n")
+
+    assert follower.stdout.readline() == "half and half [not markup]\n"
+
+
+def test_open_prints_the_web_ui(home: Home) -> None:
+    assert home.dayflow("open", "--print").stdout == f"http://127.0.0.1:{home.ui_port}\n"
+    assert "TEMPORAL_UI_ADDRESS" in home.dayflow("open", env={"TEMPORAL_ADDRESS": "localhost:1"}, code=USAGE).stderr
+
+
+def test_doctor_finds_a_whole_stack_healthy(home: Home) -> None:
+    told = home.json("doctor")
+
+    assert told["ok"]
+    assert [one["name"] for one in told["checks"] if one["state"] not in ("ok", "warn")] == []
+    assert {"name": "DAYFLOW_PORT", "value": str(home.port), "source": "env"}.items() <= told["settings"][1].items()
+    assert set(Settings.model_fields) <= {name for name in Settings.model_fields if told["settings"]}
+
+
+def test_doctor_never_prints_a_secret_and_notices_a_slip(new: Home) -> None:
+    secrets = {
+        "ANTHROPIC_API_KEY": "sk-hidden",
+        "TEMPORAL_API_KEY": "also-hidden",
+        "DAYFLOW_DATABASE_URL": "postgresql+psycopg://me:hidden@127.0.0.1:1/none?password=hidden",
+        "DAYFLOW_INBXO": "slip",
+    }
+    done = new.dayflow("doctor", env=secrets, code=FAILED)
+    as_json = new.json("doctor", env=secrets, code=FAILED)
+
+    assert "hidden" not in done.stdout + done.stderr + json.dumps(as_json)
+    assert "DAYFLOW_INBXO is no setting; DAYFLOW_INBOX is" in done.stdout
+    values = {row["name"]: row["value"] for row in as_json["settings"]}
+    assert (values["ANTHROPIC_API_KEY"], values["TEMPORAL_API_KEY"]) == ("set", "set")
+
+
+def test_doctor_on_a_fresh_home_is_content_and_with_a_bad_setting_is_not(new: Home) -> None:
+    fresh = new.dayflow("doctor")
+    bad = new.dayflow("doctor", env={"DAYFLOW_PORT": "many"}, code=FAILED)
+
+    assert "`dayflow up` starts it" in fresh.stdout
+    assert "DAYFLOW_PORT" in bad.stdout
+
+
+def test_doctor_lists_the_crash_points(new: Home) -> None:
+    assert new.json("doctor", "--crash-points") == crash.POINTS
+
+
+def test_only_the_worker_sees_credentials_and_crash_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"ANTHROPIC_API_KEY": "k", "DAYFLOW_CRASH_AT": "model.done", "STRIPE_API_KEY": "s"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("DAYFLOW_HOME", str(tmp_path))
+    settings = Settings()
+
+    server = embedded.Server(settings).environment()
+    sandbox = embedded.Sandbox(settings).environment()
+    worker = embedded.Worker(settings).environment()
+
+    assert not {"ANTHROPIC_API_KEY", "DAYFLOW_CRASH_AT", "STRIPE_API_KEY"} & server.keys()
+    assert not {"ANTHROPIC_API_KEY", "DAYFLOW_CRASH_AT"} & sandbox.keys()
+    assert (worker["ANTHROPIC_API_KEY"], worker["DAYFLOW_CRASH_AT"]) == ("k", "model.done")
+
+
+def test_parts_read_absolute_settings_and_none_of_the_callers_besides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DAYFLOW_INBOX", "mail")
+    settings = Settings()
+    monkeypatch.setenv("DAYFLOW_MODEL", "set after the settings were read")
+
+    seen = embedded.Worker(settings).environment()
+
+    assert seen["DAYFLOW_INBOX"] == str(tmp_path / "mail")
+    assert "DAYFLOW_MODEL" not in seen
+
+
+def test_the_holder_of_a_port_is_found() -> None:
+    (port,) = free_ports(1)
+    with closing(listener(port)):
+        assert f"(pid {os.getpid()})" in (ports.holder(port) or "")
+        assert ports.trouble(port)
+    assert ports.holder(port) is None
+
+
+def test_a_zombie_counts_as_gone() -> None:
+    pid = os.posix_spawn(sys.executable, [sys.executable, "-c", ""], {})
+    try:
+        until("it has ended", lambda: background.mark(pid) is None)
+        os.kill(pid, 0)  # it is still there, waiting to be reaped
+    finally:
+        os.waitpid(pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("http://127.0.0.1:8234", "http://127.0.0.1:8234"),
+        ("postgresql://me:word@host/db", "postgresql://***@host/db"),
+        ("postgresql://host/db?user=me&password=word&x=1", "postgresql://host/db?user=me&password=***&x=1"),
+    ],
+)
+def test_logins_are_masked(value: str, shown: str) -> None:
+    assert variables.shown(value) == shown

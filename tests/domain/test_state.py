@@ -1,0 +1,487 @@
+"""The state of a run: what each move writes down, and what a wrong one does not."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from domain import actions, digest, loop
+from domain.agent import Definition, Limits
+from domain.loop import NUDGE
+from domain.model import ModelAnswer
+from domain.spend import PRICES, Usage
+from domain.state import (
+    KEPT_BAD_MESSAGES,
+    KEPT_CHARACTERS,
+    LARGEST_MAX_TOKENS,
+    QueuedMessage,
+    RunError,
+    RunState,
+    call_of,
+)
+from domain.status import Status
+from domain.tool import Effect, Read, ToolResult, ToolSpec
+
+NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=1)
+LOOK = ToolSpec(name="look", description="Looks.", input_schema={}, declares=Read())
+PAY = ToolSpec(name="pay", description="Pays.", input_schema={}, declares=Effect(safety="key"))
+DEFINITION = Definition(
+    run="first",
+    agent="brief",
+    instructions="Be brief.",
+    task="Write it.",
+    model="claude-sonnet-5-5",
+    max_tokens=1_000,
+    tools=[LOOK, PAY],
+    limits=Limits(steps=50),
+    price=PRICES["claude-sonnet-5-5"],
+)
+
+
+def fresh(**more):
+    return RunState(
+        namespace="default", run_id="b1", first_execution_run_id="first", started_at=NOW, updated_at=NOW, **more
+    )
+
+
+def begun(**changed):
+    state = fresh()
+    state.begin(DEFINITION.model_copy(update=changed), NOW)
+    return state
+
+
+def use(call="t1", name="look", **arguments):
+    return {"type": "tool_use", "id": call, "name": name, "input": arguments}
+
+
+def text(words="hello"):
+    return {"type": "text", "text": words}
+
+
+def answer(stop_reason="end_turn", *content, usage=None, **more):
+    return ModelAnswer(content=list(content), stop_reason=stop_reason, usage=usage or Usage(), model="m", **more)
+
+
+def taken(state, *answers):
+    """The state after these answers were accepted."""
+    for one in answers:
+        state.count(one)
+        state.take(one, NOW)
+    return state
+
+
+def acted(state, *calls):
+    """The actions of a step that makes these calls."""
+    taken(state, answer("tool_use", *calls))
+    return state.propose(list(calls), NOW)
+
+
+def texts(state):
+    return [block["text"] for m in state.transcript.messages for block in m["content"] if block["type"] == "text"]
+
+
+def test_a_run_begins_with_its_task_and_a_digest_over_its_definition():
+    state = begun()
+
+    (opening,) = state.transcript.messages
+    assert opening == {"role": "user", "content": [text("Write it.")]}
+    assert state.transcript.head == digest.chain(digest.sha256(DEFINITION.model_dump(mode="json")), opening)
+    assert (state.status, state.limits, state.max_tokens) == (Status.RUNNING, Limits(steps=50), 1_000)
+
+
+def test_another_definition_gives_another_digest_to_the_same_words():
+    assert begun(instructions="Be long.").transcript.head != begun().transcript.head
+
+
+def test_nothing_of_the_definition_can_be_had_before_there_is_one():
+    with pytest.raises(ValueError, match="no definition yet"):
+        fresh().frozen()
+
+
+def test_two_runs_share_nothing():
+    first, second = begun(), begun()
+
+    taken(first, answer("tool_use", use()))
+    first.queue(QueuedMessage(text="hi", sender="ann"))
+    first.bad_messages.add("x", [], "why", NOW)
+    first.move(Status.RECEIVED, NOW)
+
+    assert second == begun()
+
+
+def test_a_state_survives_a_round_trip_through_json():
+    state = begun()
+    acted(state, use("a", "pay", amount=1), use("b"))
+    state.queue(QueuedMessage(text="hi", sender="ann"))
+    state.bad_messages.add("x", [1], "why", NOW)
+
+    again = RunState.model_validate_json(state.model_dump_json())
+
+    assert again == state
+
+
+# Moves
+
+
+def test_a_move_that_the_table_forbids_is_recorded_and_changes_nothing():
+    state = begun()
+    state.finish(loop.Finish("done"), NOW)
+
+    moved = state.move(Status.RUNNING, LATER)
+
+    assert not moved
+    assert state.status == Status.DONE
+    assert state.updated_at == NOW
+    assert state.refused_moves == ["done → running"]
+
+
+def test_only_the_last_refused_moves_are_kept():
+    state = begun()
+    state.finish(loop.Finish("done"), NOW)
+
+    for _ in range(KEPT_BAD_MESSAGES * 2):
+        state.move(Status.RUNNING, NOW)
+
+    assert len(state.refused_moves) == KEPT_BAD_MESSAGES
+
+
+@pytest.mark.parametrize("before", [Status.RECEIVED, Status.RUNNING])
+def test_a_run_goes_on_from_a_pause_where_it_stood(before):
+    state = begun() if before == Status.RUNNING else fresh()
+    state.pause("by ann", NOW, RunError(kind="x", message="y", step=0))
+
+    state.go_on(LATER)
+
+    assert (state.status, state.reason, state.error) == (before, None, None)
+
+
+def test_a_second_reason_to_pause_does_not_forget_where_the_run_stood():
+    state = begun()
+    state.pause("budget", NOW)
+    state.pause("by ann", NOW)
+
+    state.go_on(LATER)
+
+    assert state.status == Status.RUNNING
+
+
+def test_going_on_without_a_pause_only_withdraws_the_wish_to_pause():
+    state = begun()
+    state.pause_requested_by = "ann"
+
+    state.go_on(LATER)
+
+    assert (state.status, state.pause_requested_by) == (Status.RUNNING, None)
+
+
+# Asks and steps
+
+
+def test_the_next_call_names_the_transcript_and_never_holds_it():
+    state = taken(begun(), answer("tool_use", use()))
+
+    call = state.next_call()
+
+    assert (call.step, call.ask, call.length) == (2, 1, 2)
+    assert call.digest == state.transcript.head
+    assert "Write it." not in call.model_dump_json()
+
+
+def test_a_cut_answer_is_dropped_and_asked_again_with_twice_the_room_up_to_a_bound():
+    state = begun()
+    before = state.transcript.model_copy(deep=True)
+    rooms = []
+
+    for _ in range(8):
+        state.count(answer("max_tokens", use()))
+        state.refuse(answer("max_tokens", use()), loop.AskAgain("cut", larger=True))
+        rooms.append(state.next_call().max_tokens)
+
+    assert rooms == [2_000, 4_000, 8_000, 16_000, 32_000, *[LARGEST_MAX_TOKENS] * 3]
+    assert state.transcript == before
+    assert state.next_call().ask == 9
+    assert [ask.ask for ask in state.refused] == list(range(1, 9))
+
+
+def test_the_room_is_the_agents_own_again_in_the_next_step():
+    state = begun()
+    state.refuse(answer("max_tokens"), loop.AskAgain("cut", larger=True))
+
+    taken(state, answer("tool_use", use()))
+
+    assert state.next_call().max_tokens == 1_000
+
+
+def test_a_nudge_is_a_new_turn_of_the_user_and_the_empty_answer_is_none():
+    state = begun()
+    state.count(answer("end_turn"))
+
+    state.refuse(answer("end_turn"), loop.AskAgain("empty", nudge=NUDGE))
+
+    assert [message["role"] for message in state.transcript.messages] == ["user", "user"]
+    assert texts(state)[-1] == NUDGE
+    assert state.facts().nudged
+
+
+def test_an_accepted_answer_keeps_its_blocks_untouched_and_the_refused_ones_before_it():
+    blocks = [{"type": "thinking", "thinking": "", "signature": "s"}, {"type": "brand_new", "x": {"y": [1]}}, use()]
+    state = begun()
+    state.count(answer("max_tokens"))
+    state.refuse(answer("max_tokens", usage=Usage(output_tokens=7)), loop.AskAgain("cut", larger=True))
+
+    taken(state, answer("tool_use", *blocks))
+
+    assert state.transcript.messages[-1] == {"role": "assistant", "content": blocks}
+    assert state.steps[-1].assistant == blocks
+    assert state.steps[-1].ask == 2
+    assert [(ask.stop_reason, ask.why, ask.usage.output_tokens) for ask in state.steps[-1].refused] == [
+        ("max_tokens", "cut", 7)
+    ]
+    assert state.refused == []
+
+
+def test_an_empty_answer_leaves_no_turn_behind():
+    state = taken(begun(), answer("end_turn"))
+
+    assert [message["role"] for message in state.transcript.messages] == ["user"]
+    assert state.next_call().step == 2
+
+
+def test_the_facts_hold_every_id_that_was_used_and_the_pauses_in_a_row():
+    state = taken(
+        begun(),
+        answer("tool_use", use("a"), {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}),
+        answer("pause_turn", text()),
+        answer("tool_use", use("b")),
+        answer("pause_turn", text()),
+        answer("pause_turn", text()),
+    )
+    state.count(answer("pause_turn"))
+
+    facts = state.facts()
+
+    assert facts == loop.Facts(asks=1, nudged=False, continuations=2, used_ids=frozenset({"a", "b"}))
+
+
+def test_a_resumed_run_has_a_fresh_set_of_asks_under_numbers_that_were_not_used():
+    state = begun()
+    for _ in range(3):
+        state.count(answer("max_tokens"))
+    state.pause("needs repair", NOW)
+
+    state.go_on(LATER)
+
+    assert state.facts().asks == 0
+    assert state.next_call().ask == 4
+
+
+# Actions
+
+
+def test_calls_become_actions_in_their_order_and_only_an_effect_has_a_key():
+    state = begun()
+
+    look, pay, unknown = acted(state, use("a", "look", at="x"), use("b", "pay", amount=1), use("c", "fly"))
+
+    sha256 = actions.arguments_digest("pay", {"amount": 1})
+    assert [action.position for action in (look, pay, unknown)] == [1, 2, 3]
+    assert [action.effect for action in (look, pay, unknown)] == [False, True, False]
+    assert look.idempotency_key is unknown.idempotency_key is None
+    assert pay.idempotency_key == actions.idempotency_key("default", "first", 1, 2, "pay")
+    assert (pay.action_id, pay.arguments_sha256) == (f"s1.2-{sha256[:6]}", sha256)
+
+
+def test_a_reworded_call_at_the_same_place_has_the_same_key():
+    (first,) = acted(begun(), use("a", "pay", amount=1))
+    (second,) = acted(begun(), use("other", "pay", amount=2))
+
+    assert first.idempotency_key == second.idempotency_key
+    assert first.arguments_sha256 != second.arguments_sha256
+
+
+def test_results_go_back_in_call_order_in_one_turn_however_they_came_in():
+    state = begun()
+    first, second, third = acted(state, use("a"), use("b", "pay"), use("c", "fly"))
+
+    state.settle(third, ToolResult(content=state.refusal(third), is_error=True, attempts=0), NOW)
+    state.settle(second, ToolResult(content="paid", attempts=2), NOW)
+    state.settle(first, ToolResult(content=""), NOW)
+    state.answer_calls([first, second, third], NOW)
+
+    turn = state.transcript.messages[-1]
+    assert turn["role"] == "user"
+    assert [block["tool_use_id"] for block in turn["content"]] == ["a", "b", "c"]
+    assert [block.get("is_error") for block in turn["content"]] == [None, None, True]
+    assert [block["content"][0]["text"] for block in turn["content"]][:2] == ["(no output)", "paid"]
+    assert state.steps[-1].tool_results == turn["content"]
+    assert [(action.status, action.attempts) for action in state.actions] == [("done", 1), ("done", 2), ("failed", 0)]
+
+
+def test_an_action_hands_its_activity_what_it_needs():
+    (action,) = acted(begun(), use("a", "pay", amount=1))
+
+    call = call_of(action)
+
+    assert call.model_dump() == {
+        "step": 1,
+        "position": 1,
+        "action_id": action.action_id,
+        "tool": "pay",
+        "arguments": {"amount": 1},
+        "idempotency_key": action.idempotency_key,
+    }
+
+
+def test_stray_calls_are_answered_as_not_run_so_that_the_transcript_can_go_on():
+    state = taken(begun(), answer("end_turn", text(), use("a", "pay", amount=1)))
+
+    state.answer_strays(NOW)
+
+    (result,) = state.transcript.messages[-1]["content"]
+    assert (result["tool_use_id"], result["is_error"]) == ("a", True)
+    assert result["content"][0]["text"] == "Not run: the turn had ended."
+    assert [(action.status, action.attempts) for action in state.actions] == [("failed", 0)]
+
+
+def test_without_stray_calls_nothing_is_answered():
+    state = taken(begun(), answer("end_turn", text()))
+
+    state.answer_strays(NOW)
+
+    assert [message["role"] for message in state.transcript.messages] == ["user", "assistant"]
+
+
+def test_an_effect_that_was_done_stays_in_the_record_of_a_run_that_is_refused_later():
+    state = begun()
+    (paid,) = acted(state, use("a", "pay", amount=1))
+    state.settle(paid, ToolResult(content="paid"), NOW)
+    state.answer_calls([paid], NOW)
+
+    taken(state, answer("refusal"))
+    state.fail(RunError(kind="refusal", message="no", step=2), NOW)
+
+    assert (state.status, state.reason) == (Status.FAILED, "refusal")
+    assert [(action.status, action.result) for action in state.actions] == [("done", "paid")]
+
+
+# People
+
+
+def test_what_people_say_is_heard_once_in_their_order():
+    state = begun()
+    state.queue(QueuedMessage(text="first", sender="ann"))
+    state.queue(QueuedMessage(text="second", sender="bob"))
+
+    state.hear()
+    state.hear()
+
+    assert texts(state) == ["Write it.", "Message from ann:\nfirst", "Message from bob:\nsecond"]
+
+
+def test_what_people_say_waits_while_the_model_has_paused_its_turn():
+    state = taken(begun(), answer("pause_turn", text("so far")))
+    state.queue(QueuedMessage(text="hurry", sender="ann"))
+
+    state.hear()
+    during = state.transcript.messages[-1]
+    taken(state, answer("end_turn", text("done")))
+    state.hear()
+
+    assert during["role"] == "assistant"
+    assert texts(state)[-1] == "Message from ann:\nhurry"
+
+
+def test_of_a_bad_message_its_beginning_and_its_digest_are_kept():
+    state = begun()
+    raw = [{"text": "é" * 10_000}]
+
+    state.bad_messages.add("n" * 1_000, raw, "w" * 1_000, NOW)
+
+    (kept,) = state.bad_messages.last
+    assert len(kept.excerpt) == len(kept.name) == len(kept.why) == KEPT_CHARACTERS
+    assert kept.sha256 == digest.sha256(raw)
+
+
+def test_of_many_bad_messages_the_last_hundred_and_the_count_are_kept():
+    state = begun()
+
+    for n in range(350):
+        state.bad_messages.add(str(n), [n], "why", NOW)
+
+    assert state.bad_messages.count == 350
+    assert [message.name for message in state.bad_messages.last] == [str(n) for n in range(250, 350)]
+
+
+# Inputs that came over the wire and are no text; none may harm the run.
+FOREIGN = [[b"\xff\x00"], ["\ud800"], [float("nan")], [], [[[[[]]]]], [{"a": b"x"}]]
+
+
+@pytest.mark.parametrize("raw", FOREIGN, ids=repr)
+def test_any_bad_message_can_be_kept(raw):
+    state = begun()
+
+    state.bad_messages.add("pause", raw, "why", NOW)
+
+    assert RunState.model_validate_json(state.model_dump_json()).bad_messages.count == 1
+
+
+# Limits
+
+COST = PRICES["claude-sonnet-5-5"].cost(Usage(input_tokens=500_000))  # one dollar
+
+# The limits, the usage of each answered step, the price, seconds since the start, a part of the reason; None is none.
+REACHED = [
+    (Limits(), [10**9], True, 10**9, None),
+    (Limits(steps=2), [1], True, 0, None),
+    (Limits(steps=2), [1, 1], True, 0, "steps: 2 of 2"),
+    (Limits(tokens=100), [60, 39], True, 0, None),
+    (Limits(tokens=100), [60, 40], True, 0, "tokens: 100 of 100"),
+    (Limits(usd=1.0), [499_999], True, 0, None),
+    (Limits(usd=1.0), [500_000], True, 0, "usd: 1 of 1"),
+    (Limits(seconds=60.0), [], True, 59, None),
+    (Limits(seconds=60.0), [], True, 60, "seconds: 60 of 60"),
+    (Limits(steps=1, tokens=1), [1], True, 0, "steps: 1 of 1"),  # the first in the list is named
+    (Limits(tokens=100), [100], False, 0, "tokens: 100 of 100"),  # without a price tokens still count
+]
+
+
+@pytest.mark.parametrize(("limits", "used", "priced", "seconds", "told"), REACHED)
+def test_a_limit_forbids_the_next_call_once_it_is_reached(limits, used, priced, seconds, told):
+    state = begun(**({} if priced else {"price": None}), limits=limits)
+    taken(state, *(answer("tool_use", use(str(n)), usage=Usage(input_tokens=one)) for n, one in enumerate(used)))
+
+    reached = state.limit_reached(NOW + timedelta(seconds=seconds))
+
+    assert reached is None if told is None else told in reached
+
+
+def test_raised_limits_replace_only_what_they_name():
+    state = begun(limits=Limits(steps=5, tokens=100))
+
+    state.raise_limits({"tokens": 200})
+
+    assert state.limits == Limits(steps=5, tokens=200)
+
+
+def test_the_totals_go_on_after_a_pause():
+    state = taken(begun(), answer("tool_use", use(), usage=Usage(input_tokens=500_000)))
+    state.pause("budget", NOW)
+    state.go_on(LATER)
+
+    taken(state, answer("end_turn", text(), usage=Usage(input_tokens=500_000)))
+
+    assert state.totals.usage.input_tokens == 1_000_000
+    assert state.totals.cost_usd == 2 * COST
+
+
+def test_refused_answers_and_attempts_that_may_have_been_paid_are_counted():
+    state = begun()
+    state.count(answer("max_tokens", usage=Usage(output_tokens=5)))
+    state.refuse(answer("max_tokens"), loop.AskAgain("cut"))
+
+    taken(state, answer("end_turn", text(), usage=Usage(output_tokens=3), possibly_paid=[Usage(input_tokens=7)]))
+
+    assert state.totals.usage.output_tokens == 8
+    assert state.totals.possibly_paid.calls == 1
+    assert state.totals.possibly_paid.usage.input_tokens == 7
+    assert state.steps[-1].possibly_paid == 1

@@ -1,0 +1,205 @@
+"""Record, steps, actions and the waiting line: views of one state, fit for JSON and for people."""
+
+import json
+import shlex
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from domain import views
+from domain.agent import Definition, Limits
+from domain.digest import canonical
+from domain.loop import Finish
+from domain.model import ModelAnswer
+from domain.spend import PRICES, Usage
+from domain.state import RunError, RunState
+from domain.status import Status
+from domain.transcript import PAGE_BYTES
+
+NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
+PRICE = PRICES["claude-sonnet-5-5"]
+
+
+def begun(run_id="b1", price=PRICE, **more):
+    state = RunState(namespace="default", run_id=run_id, first_execution_run_id="first", started_at=NOW, updated_at=NOW)
+    defined = {
+        "agent": "brief",
+        "instructions": "",
+        "task": "Write it.",
+        "max_tokens": 10,
+        "tools": [],
+        "limits": Limits(),
+    }
+    state.begin(Definition(run="first", model="m", price=price, **defined | more), NOW)
+    return state
+
+
+def step(state, size=1, **usage):
+    content = [{"type": "text", "text": "x" * size}]
+    answer = ModelAnswer(content=content, stop_reason="end_turn", usage=Usage(**usage), model="m")
+    state.count(answer)
+    state.take(answer, NOW)
+
+
+def paused(run_id="b1"):
+    state = begun(run_id)
+    state.pause("budget", NOW)
+    return state
+
+
+def failed():
+    state = begun()
+    state.fail(RunError(kind="refusal", message="no", step=1, request_id="req_1"), NOW)
+    return state
+
+
+def done(result="all done"):
+    state = begun()
+    step(state)
+    state.finish(Finish(result), NOW)
+    return state
+
+
+# The state, what it waits for, the command that answers it.
+WAITING = [
+    (begun(), None, None),
+    (paused(), "budget", "dayflow resume b1"),
+    (failed(), "refusal", "dayflow resume b1"),
+    (done(), None, None),
+    (paused("my run; rm -rf ~"), "budget", "dayflow resume 'my run; rm -rf ~'"),  # safe to paste into a shell
+]
+
+
+@pytest.mark.parametrize(("state", "what", "command"), WAITING)
+def test_a_run_that_waits_says_for_what_and_how_to_answer_everywhere(state, what, command):
+    record = views.record(state)
+
+    assert (record["waiting_for"], record["next_command"]) == (what, command)
+    assert command is None or f"Waits for: {what}. Answer with: `{command}`" in views.details(state)
+
+
+def test_the_command_can_be_split_by_a_shell_into_the_run_id():
+    run_id = """it's "b1" $HOME `x`"""
+
+    assert shlex.split(views.waiting(paused(run_id)).command) == ["dayflow", "resume", run_id]
+
+
+def test_a_run_that_failed_before_it_had_an_agent_cannot_be_resumed():
+    state = RunState(namespace="default", run_id="b1", first_execution_run_id="f", started_at=NOW, updated_at=NOW)
+    state.fail(RunError(kind="refused", message="no such agent", step=0), NOW)
+
+    assert views.waiting(state) is None
+    assert views.record(state)["agent"] is None
+
+
+RECORD = {
+    "run_id",
+    "first_execution_run_id",
+    "agent",
+    "model",
+    "simulated",
+    "requested_by",
+    "status",
+    "reason",
+    "step",
+    "totals",
+    "waiting_for",
+    "next_command",
+    "error",
+    "refused_messages",
+    "started_at",
+    "updated_at",
+    "result",
+}
+
+
+@pytest.mark.parametrize("state", [begun(), paused(), failed(), done()], ids=["running", "paused", "failed", "done"])
+def test_a_record_has_the_same_fields_in_every_status_and_is_plain_json(state):
+    record = views.record(state)
+
+    assert set(record) == RECORD
+    assert json.loads(json.dumps(record)) == record
+    assert record["status"] == state.status.value
+    assert record["started_at"] == "2026-11-29T12:00:00+00:00"
+
+
+def test_a_failed_run_shows_its_error_with_the_request_to_ask_about():
+    assert views.record(failed())["error"] == {"kind": "refusal", "message": "no", "step": 1, "request_id": "req_1"}
+
+
+def test_costs_are_dollars_and_unknown_costs_are_null_and_never_zero():
+    priced, unpriced = begun(), begun(price=None)
+    step(priced, input_tokens=1_000)
+    step(unpriced, input_tokens=1_000)
+
+    assert views.record(priced)["totals"]["cost_usd"] == 0.002
+    assert views.record(unpriced)["totals"]["cost_usd"] is None
+    assert "cost $0.0020" in views.details(priced)
+    assert "cost unknown" in views.details(unpriced)
+
+
+def test_what_was_possibly_paid_stands_apart_from_what_was_used():
+    state = begun()
+    step(state, input_tokens=5)
+    state.totals.possibly_paid.add([Usage(input_tokens=7)])
+
+    totals = views.record(state)["totals"]
+
+    assert totals["input_tokens"] == 5
+    assert (totals["possibly_paid"]["calls"], totals["possibly_paid"]["input_tokens"]) == (1, 7)
+    assert totals["cost_usd"] == float(PRICE.cost(Usage(input_tokens=5)).quantize(Decimal("0.000001")))
+
+
+# From, to, the numbers of the steps that come out of five.
+RANGES = [(1, None, [1, 2, 3, 4, 5]), (2, 3, [2, 3]), (5, 9, [5]), (6, None, []), (0, 1, [1]), (-3, 2, [1, 2])]
+
+
+@pytest.mark.parametrize(("start", "end", "expected"), RANGES)
+def test_steps_are_counted_from_one_and_both_ends_are_included(start, end, expected):
+    state = begun()
+    for _ in range(5):
+        step(state)
+
+    assert [row["n"] for row in views.steps(state, start, end)] == expected
+
+
+def test_pages_of_steps_follow_each_other_without_gap_and_hold_only_what_fits():
+    state = begun()
+    for size in (10, PAGE_BYTES * 2, PAGE_BYTES // 2, PAGE_BYTES // 3, 10):
+        step(state, size)
+
+    pages, start = [], 1
+    while start is not None:
+        page = views.steps_page(state, start)
+        pages.append([row["n"] for row in page["steps"]])
+        assert len(pages[-1]) == 1 or len(canonical(page["steps"])) <= PAGE_BYTES + 2 * len(pages[-1])
+        start = page["next"]
+
+    assert pages == [[1], [2], [3, 4, 5]]
+
+
+def test_a_page_of_no_steps_is_the_last_one():
+    assert views.steps_page(begun()) == {"steps": [], "next": None}
+    assert views.steps_page(begun(), 99) == {"steps": [], "next": None}
+
+
+def test_details_stay_short_whatever_the_task_and_the_error_say():
+    state = begun(task="t" * 100_000)
+    state.fail(RunError(kind="x", message="m" * 100_000, step=0), NOW)
+
+    assert len(views.details(state)) < 5_000
+
+
+def test_details_end_with_the_result():
+    assert views.details(done("# The brief")).endswith("\n\n# The brief")
+
+
+def test_a_view_changes_nothing():
+    state = done()
+    before = state.model_dump()
+
+    views.record(state), views.steps(state), views.steps_page(state), views.details(state), views.waiting(state)
+
+    assert state.model_dump() == before
+    assert state.status == Status.DONE

@@ -1,0 +1,560 @@
+"""The ledger: one winner for each key, a row before anything leaves, and the first answer stands."""
+
+import asyncio
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from sqlalchemy import event, inspect, text
+
+from domain import errors
+from store import database
+from store.ledger import Entry, Ledger, model_key
+from store.schema import metadata
+from store.settings import Settings
+
+EFFECT = Entry(
+    key="dayflow-1",
+    kind="effect",
+    namespace="default",
+    run_id="b1",
+    step=1,
+    position=1,
+    name="create_task",
+    digest="a" * 64,
+    intent="task:m1",
+)
+CALL = replace(EFFECT, key="model-1", kind="model", name="m", intent=None)
+EITHER = pytest.mark.parametrize("entry", [EFFECT, CALL], ids=["effect", "model call"])
+
+
+@pytest.fixture
+def ledger(store):
+    return Ledger(store)
+
+
+async def row(ledger, entry=EFFECT):
+    (found,) = [row for row in await ledger.rows(entry.namespace, entry.run_id) if row["key"] == entry.key]
+    return found
+
+
+# One key
+
+
+@EITHER
+async def test_a_first_attempt_begins_a_row_before_anything_leaves(ledger, entry):
+    before = datetime.now(UTC)
+
+    begun = await ledger.begin(entry)
+
+    assert (begun.attempt, begun.result, begun.possibly_paid, begun.failures) == (1, None, [], 0)
+    assert before <= begun.began_at <= datetime.now(UTC)
+    assert (await row(ledger, entry))["status"] == "begun"
+
+
+@EITHER
+async def test_of_fifty_at_once_one_is_the_first_and_each_has_a_number_of_its_own(ledger, entry):
+    begun = await asyncio.gather(*(ledger.begin(entry) for _ in range(50)))
+
+    assert sorted(one.attempt for one in begun) == list(range(1, 51))
+    assert (await row(ledger, entry))["attempts"] == 50
+
+
+async def test_fifty_keys_at_once_do_not_wait_for_each_other_for_ever(ledger):
+    keys = [replace(EFFECT, key=f"dayflow-{n}") for n in range(50)]
+
+    begun = await asyncio.gather(*map(ledger.begin, keys))
+
+    assert {one.attempt for one in begun} == {1}
+
+
+async def test_of_fifty_answers_at_once_one_stands_and_everyone_gets_that_one(ledger):
+    await ledger.begin(EFFECT)
+
+    answers = await asyncio.gather(*(ledger.finish(EFFECT.key, {"n": n}) for n in range(50)))
+
+    assert all(answer == answers[0] for answer in answers)
+    assert (await row(ledger))["result"] == answers[0]
+
+
+@EITHER
+async def test_an_answer_is_the_answer_of_every_later_attempt(ledger, entry):
+    await ledger.begin(entry)
+    await ledger.finish(entry.key, {"content": "paid"}, {"input_tokens": 5})
+
+    again = await ledger.begin(entry)
+
+    assert again.result == {"content": "paid"}
+    assert again.attempt == 1
+    assert (await row(ledger, entry))["usage"] == {"input_tokens": 5}
+
+
+async def test_an_attempt_that_comes_back_late_does_not_replace_the_answer(ledger):
+    await ledger.begin(CALL)
+    await ledger.begin(CALL)
+    await ledger.finish(CALL.key, "first", {"input_tokens": 1})
+
+    told = await ledger.finish(CALL.key, "late", {"input_tokens": 2})
+
+    assert told == "first"
+    kept = await row(ledger, CALL)
+    assert kept["result"] == "first"
+    assert kept["possibly_paid"][-1] == {"input_tokens": 2}
+
+
+async def test_an_attempt_that_fails_late_does_not_undo_the_answer(ledger):
+    await ledger.begin(EFFECT)
+    await ledger.finish(EFFECT.key, "done")
+
+    await ledger.fail(EFFECT.key, "TimeoutError")
+
+    assert (await ledger.begin(EFFECT)).result == "done"
+
+
+# A crash leaves the row as it was; the next attempt finds it.
+
+
+async def test_an_attempt_that_never_came_back_may_have_been_paid(ledger):
+    await ledger.begin(CALL)
+
+    second = await ledger.begin(CALL)
+    third = await ledger.begin(CALL)
+
+    assert (second.attempt, second.possibly_paid) == (2, [{}])
+    assert (third.attempt, third.possibly_paid) == (3, [{}, {}])
+    assert third.began_at == second.began_at
+
+
+async def test_what_an_attempt_was_seen_to_use_survives_it(ledger):
+    await ledger.begin(CALL)
+    await ledger.saw(CALL.key, {"input_tokens": 7})
+
+    again = await ledger.begin(CALL)
+
+    assert again.possibly_paid == [{"input_tokens": 7}]
+
+
+async def test_the_usage_of_one_attempt_is_not_taken_for_that_of_the_next(ledger):
+    await ledger.begin(CALL)
+    await ledger.saw(CALL.key, {"input_tokens": 7})
+    await ledger.begin(CALL)
+
+    third = await ledger.begin(CALL)
+
+    assert third.possibly_paid == [{"input_tokens": 7}, {}]
+
+
+async def test_an_attempt_that_failed_before_it_was_sent_is_not_counted_as_paid(ledger):
+    await ledger.begin(CALL)
+    await ledger.fail(CALL.key, "ConnectionError")
+
+    again = await ledger.begin(CALL)
+
+    assert (again.attempt, again.failures, again.possibly_paid) == (2, 1, [])
+
+
+async def test_an_attempt_that_failed_in_the_middle_is_counted_once(ledger):
+    await ledger.begin(CALL)
+    await ledger.saw(CALL.key, {"input_tokens": 7})
+    await ledger.fail(CALL.key, "ReadError", {"input_tokens": 7})
+
+    again = await ledger.begin(CALL)
+
+    assert again.possibly_paid == [{"input_tokens": 7}]
+    assert (await row(ledger, CALL))["status"] == "begun"
+
+
+async def test_failures_add_up_and_crashes_do_not_count_among_them(ledger):
+    for _ in range(3):
+        await ledger.begin(EFFECT)
+        await ledger.fail(EFFECT.key, "RuntimeError")
+        await ledger.begin(EFFECT)  # and a crash
+
+    assert (await ledger.begin(EFFECT)).failures == 3
+
+
+# The arguments are bound to the key.
+
+
+@pytest.mark.parametrize("end", ["begun", "done", "failed"])
+async def test_an_effect_with_other_arguments_under_its_key_is_an_error_by_name(ledger, end):
+    await ledger.begin(EFFECT)
+    if end == "done":
+        await ledger.finish(EFFECT.key, "paid")
+    if end == "failed":
+        await ledger.fail(EFFECT.key, "x")
+    before = await row(ledger)
+
+    with pytest.raises(errors.ArgumentsChanged, match="create_task of step 1 was begun with other arguments"):
+        await ledger.begin(replace(EFFECT, digest="b" * 64))
+
+    assert await row(ledger) == before
+
+
+async def test_a_model_call_may_be_worded_anew_and_an_answer_to_other_words_is_not_used(ledger):
+    await ledger.begin(CALL)
+    await ledger.finish(CALL.key, "old", {"input_tokens": 3})
+
+    anew = await ledger.begin(replace(CALL, digest="b" * 64))
+
+    assert (anew.attempt, anew.result) == (2, None)
+    assert anew.possibly_paid == [{"input_tokens": 3}]
+
+
+# Rows and keys
+
+
+async def test_the_rows_of_a_run_come_in_the_order_of_its_steps_and_are_nobody_elses(ledger):
+    for step, position in [(2, 1), (1, 2), (1, 1)]:
+        await ledger.begin(replace(EFFECT, key=f"k{step}{position}", step=step, position=position))
+    await ledger.begin(replace(EFFECT, key="other run", run_id="b2"))
+    await ledger.begin(replace(EFFECT, key="other namespace", namespace="prod"))
+
+    assert [row["key"] for row in await ledger.rows("default", "b1")] == ["k11", "k12", "k21"]
+
+
+async def test_an_end_without_a_beginning_is_a_contradiction(ledger):
+    with pytest.raises(errors.Broken, match="no row"):
+        await ledger.finish("nothing", "x")
+
+
+async def test_a_failure_without_a_beginning_changes_nothing(ledger):
+    await ledger.fail("nothing", "x")
+
+    assert await ledger.rows("default", "b1") == []
+
+
+def test_each_ask_of_each_step_of_each_run_has_its_own_key_and_it_never_changes():
+    keys = {model_key(run, step, ask) for run in ("a", "b") for step in (1, 11) for ask in (1, 11)}
+
+    assert len(keys) == 8
+    assert model_key("run", 1, 1) == "model-1711426337658e91d890b3a4fed105b92219a726e3a5e5d18f112ad9ac4dd8af"
+
+
+# Words of the model, a mail or an error that a database could choke on.
+WORDS = ["\x00", "\ud800", "a\x00b\udfffc", "é👋\u202e", "'; DROP TABLE ledger; --", "x" * 100_000]
+
+
+@pytest.mark.parametrize("words", WORDS, ids=["NUL", "surrogate", "both", "unicode", "SQL", "long"])
+async def test_any_words_can_be_kept(ledger, words):
+    await ledger.begin(replace(EFFECT, intent=words))
+    await ledger.fail(EFFECT.key, words)
+    await ledger.finish(EFFECT.key, {"content": words})
+
+    assert (await ledger.begin(EFFECT)).result == {"content": words}
+    assert (await row(ledger))["intent"] == words.replace("\x00", "\ufffd").replace("\ud800", "\ufffd").replace(
+        "\udfff", "\ufffd"
+    )
+
+
+# Intents: at most one row that is begun, unknown or done holds one in a namespace.
+
+
+async def test_a_failed_effect_releases_what_it_held(ledger):
+    await ledger.begin(replace(EFFECT, holds="refund:1"))
+    await ledger.fail(EFFECT.key, "x")
+
+    begun = await ledger.begin(replace(EFFECT, key="dayflow-2", holds="refund:1"))
+
+    assert begun.attempt == 1
+
+
+async def test_another_namespace_may_hold_the_same(ledger):
+    await ledger.begin(replace(EFFECT, holds="refund:1"))
+
+    begun = await ledger.begin(replace(EFFECT, key="dayflow-2", namespace="prod", holds="refund:1"))
+
+    assert begun.attempt == 1
+
+
+@pytest.mark.parametrize("end", ["begun", "done"])
+async def test_what_an_effect_holds_no_other_can_hold(ledger, end):
+    await ledger.begin(replace(EFFECT, holds="refund:1"))
+    if end == "done":
+        await ledger.finish(EFFECT.key, "paid")
+
+    with pytest.raises(Exception, match="(?i)unique"):
+        await ledger.begin(replace(EFFECT, key="dayflow-2", holds="refund:1"))
+
+
+# Migrations
+
+
+def migrate(connection, move, revision):
+    config = Config()
+    config.set_main_option("script_location", str(database.MIGRATIONS))
+    config.attributes["connection"] = connection
+    move(config, revision)
+
+
+async def test_the_migrations_make_exactly_the_tables_of_this_version(store):
+    def differences(connection):
+        from alembic.autogenerate import compare_metadata
+
+        return compare_metadata(MigrationContext.configure(connection), metadata)
+
+    async with store.transaction() as connection:
+        assert await connection.run_sync(differences) == []
+
+
+async def test_the_migrations_go_down_to_nothing_and_up_again(store):
+    def tables(connection):
+        return set(inspect(connection).get_table_names()) - {"alembic_version"}
+
+    async with store.transaction() as connection:
+        await connection.run_sync(migrate, command.downgrade, "base")
+        down = await connection.run_sync(tables)
+        await connection.run_sync(migrate, command.upgrade, "head")
+        up = await connection.run_sync(tables)
+
+    assert down == set()
+    assert up == set(metadata.tables)
+
+
+async def test_ten_openings_at_once_make_the_tables_once(settings):
+    stores = await asyncio.gather(*(database.connect(settings) for _ in range(10)))
+
+    begun = [await Ledger(store).begin(EFFECT) for store in stores]
+
+    assert [one.attempt for one in begun] == list(range(1, 11))
+    for store in stores:
+        await store.close()
+
+
+async def test_a_store_of_a_newer_version_is_refused_in_words(settings, store):
+    async with store.transaction() as connection:
+        await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+
+    with pytest.raises(errors.Unreachable, match="9999"):
+        await database.connect(settings)
+
+
+# A store that cannot be used
+
+
+@pytest.fixture
+async def file(tmp_path):
+    """A SQLite store that waits for one second only."""
+    store = await database.connect(Settings(DAYFLOW_HOME=tmp_path))
+    event.listen(store.engine.sync_engine, "connect", lambda raw, _: raw.execute("PRAGMA busy_timeout=1000").close())
+    await store.close()
+    yield store
+    await store.close()
+
+
+async def test_a_locked_file_is_waited_for(file, tmp_path):
+    holder = sqlite3.connect(tmp_path / "dayflow.sqlite", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+
+    begin = asyncio.create_task(Ledger(file).begin(EFFECT))
+    done, _ = await asyncio.wait({begin}, timeout=0.3)
+    holder.execute("ROLLBACK")
+
+    assert not done
+    assert (await begin).attempt == 1
+    holder.close()
+
+
+async def test_a_file_that_another_process_never_lets_go_of_is_an_error_in_words_and_nothing_is_written(file, tmp_path):
+    code = f"""
+        import sqlite3, sys
+        file = sqlite3.connect({str(tmp_path / "dayflow.sqlite")!r}, isolation_level=None)
+        file.execute("BEGIN IMMEDIATE")
+        print("locked", flush=True)
+        sys.stdin.read()
+    """
+    holder = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout.readline() == "locked\n"
+
+    with pytest.raises(errors.Unreachable, match="the store cannot be used: database is locked"):
+        await Ledger(file).begin(EFFECT)
+
+    holder.communicate()
+    assert await Ledger(file).rows("default", "b1") == []
+
+
+async def test_a_locked_file_can_still_be_read(file, tmp_path):
+    await Ledger(file).begin(EFFECT)
+    holder = sqlite3.connect(tmp_path / "dayflow.sqlite", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+
+    assert len(await Ledger(file).rows("default", "b1")) == 1
+    holder.close()
+
+
+# Fills the disk under a home, then begins a row; prints what came of it.
+FULL = """
+    import asyncio, os, resource, sys
+    from dataclasses import replace
+    from pathlib import Path
+    from domain import errors
+    from store import database
+    from store.ledger import Entry, Ledger
+    from store.settings import Settings
+
+    home, entry = Path(sys.argv[1]), Entry("k", "effect", "default", "b1", 1, 1, "x", "a" * 64)
+
+    def fill():
+        if sys.argv[2] == "limit":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+            return
+        with open(home / "filler", "wb", buffering=0) as file:
+            for size in (65536, 512, 1):
+                try:
+                    while True:
+                        file.write(bytes(size))
+                except OSError:
+                    pass
+
+    def free():
+        if sys.argv[2] == "limit":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        else:
+            (home / "filler").unlink()
+
+    async def main():
+        store = await database.connect(Settings(DAYFLOW_HOME=home))
+        ledger = Ledger(store)
+        await ledger.begin(replace(entry, key="before"))
+        fill()
+        try:
+            for n in range(1000):  # until what SQLite had at hand is used up
+                await ledger.begin(replace(entry, key=f"k{n}", intent="x" * 2000))
+        except errors.Unreachable as error:
+            print(f"refused {n}: {error}")
+        free()
+        rows = await ledger.rows("default", "b1")
+        print([row["key"] for row in rows] == ["before", *(f"k{i}" for i in range(n))], "integrity", end=" ")
+        async with store.transaction() as connection:
+            print((await connection.exec_driver_sql("PRAGMA integrity_check")).scalar())
+        print((await ledger.begin(replace(entry, key=f"k{n}"))).attempt)
+        await store.close()
+
+    asyncio.run(main())
+"""
+
+
+@pytest.fixture(params=["tmpfs", "limit"])
+def small_disk(request, tmp_path):
+    """A folder on a disk that can be filled, or one where a limit of the process stands in for it."""
+    home = tmp_path / "small"
+    home.mkdir()
+    if request.param == "limit":
+        yield home, "limit"
+        return
+    mounted = os.geteuid() == 0 and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", home], capture_output=True, check=False
+    )
+    if not mounted or mounted.returncode:
+        pytest.skip("no tmpfs can be mounted here; the limit stands in for it")
+    yield home, "tmpfs"
+    subprocess.run(["umount", home], check=True)
+
+
+def test_a_full_disk_refuses_to_begin_and_nothing_is_half_written(small_disk):
+    home, how = small_disk
+    soft, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    assert soft == resource.RLIM_INFINITY
+
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FULL), home, how], capture_output=True, text=True, check=False
+    )
+
+    refused, integrity, attempt = ran.stdout.splitlines()
+    assert "the store cannot be used" in refused
+    assert integrity == "True integrity ok"
+    assert attempt == "1"
+
+
+# What stands in the way, what is done to a home, a part of what the person is told.
+def junk(home):
+    (home / "dayflow.sqlite").write_bytes(b"this is no database at all, whatever its name says" * 100)
+
+
+def folder(home):
+    (home / "dayflow.sqlite").mkdir()
+
+
+def newer(home):
+    with sqlite3.connect(home / "dayflow.sqlite") as file:
+        file.execute("CREATE TABLE alembic_version (version_num VARCHAR(32))")
+        file.execute("INSERT INTO alembic_version VALUES ('9999')")
+    file.close()
+
+
+UNUSABLE = [(junk, "not a database"), (folder, "unable to open"), (newer, "9999")]
+
+
+@pytest.mark.parametrize(("spoil", "told"), UNUSABLE)
+async def test_a_file_that_is_no_store_is_refused_in_words(tmp_path, spoil, told):
+    spoil(tmp_path)
+
+    with pytest.raises(errors.Unreachable, match=told) as caught:
+        await database.connect(Settings(DAYFLOW_HOME=tmp_path))
+
+    assert "DAYFLOW_HOME" in str(caught.value)
+
+
+async def test_a_home_that_is_a_file_is_refused_in_words(tmp_path):
+    (tmp_path / "home").touch()
+
+    with pytest.raises(errors.Unreachable, match="DAYFLOW_HOME"):
+        await database.connect(Settings(DAYFLOW_HOME=tmp_path / "home"))
+
+
+# Addresses of no store that can be used.
+ADDRESSES = [
+    "nonsense",
+    "postgresql://localhost/x",  # a driver that is not here
+    "sqlite:///x",  # a driver that does not wait politely
+    "oracle://x",
+    "",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES[:-1])
+async def test_an_address_that_cannot_be_used_is_refused_by_the_name_of_its_setting(tmp_path, address):
+    with pytest.raises(errors.BadSetting, match="DAYFLOW_DATABASE_URL"):
+        await database.connect(Settings(DAYFLOW_HOME=tmp_path, DAYFLOW_DATABASE_URL=address))
+
+
+async def test_a_server_that_does_not_answer_is_refused_without_its_password(tmp_path):
+    address = "postgresql+psycopg://me:sentinel@127.0.0.1:1/x"
+
+    with pytest.raises(errors.Unreachable) as caught:
+        await database.connect(Settings(DAYFLOW_HOME=tmp_path, DAYFLOW_DATABASE_URL=address))
+
+    assert "sentinel" not in str(caught.value)
+
+
+async def test_no_error_of_the_store_holds_what_was_to_be_written(ledger):
+    await ledger.begin(replace(EFFECT, holds="sentinel"))
+
+    with pytest.raises(Exception, match="(?i)unique") as caught:
+        await ledger.begin(replace(EFFECT, key="dayflow-2", holds="sentinel", intent="secret words"))
+
+    assert "secret words" not in str(caught.value)
+
+
+async def test_a_block_that_raises_leaves_nothing_behind(store, ledger):
+    with pytest.raises(ValueError, match="on purpose"):
+        async with store.transaction() as connection:
+            await connection.execute(text("DELETE FROM alembic_version"))
+            raise ValueError("on purpose")
+
+    async with store.reading() as connection:
+        assert Counter((await connection.execute(text("SELECT version_num FROM alembic_version"))).scalars()) == {
+            "0001": 1
+        }

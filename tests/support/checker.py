@@ -1,0 +1,185 @@
+"""The one checker: the invariants that every run keeps, whatever was killed, cut or refused on its way."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from temporalio.api.enums.v1 import EventType
+from witness import Request, Witness
+from workers import SECRET
+
+from domain import views
+
+Place = tuple[int, int]
+
+# DESIGN section 6, written down a second time.
+OPEN = {"received", "planning", "running", "awaiting_approval", "awaiting_resolution", "paused"}
+EDGES = {
+    *(("received", end) for end in ("planning", "running", "paused")),
+    *(("planning", end) for end in ("running", "paused")),
+    *(("running", end) for end in ("awaiting_approval", "awaiting_resolution", "paused", "done")),
+    *(("awaiting_approval", end) for end in ("running", "paused")),
+    *(("awaiting_resolution", end) for end in ("running", "paused")),
+    *(("paused", end) for end in OPEN - {"paused"}),
+    *((start, end) for start in OPEN for end in ("failed", "cancelled")),
+    ("failed", "running"),
+}
+
+
+def check(seen: Witness, again: Mapping[Place, int] | None = None, unsent: int = 0) -> None:
+    """Raise unless every invariant is kept.
+
+    again: how many requests beyond the first each (step, ask) had, which the test caused.
+    unsent: calls that a kill met after the ledger's `begun` and before they left: nobody can know, so they count.
+    """
+    effects_are_done_once(seen)
+    nothing_runs_after_its_result(seen)
+    no_request_is_refused(seen.requests)
+    requests_are_those_of_the_steps(seen.requests, views.steps(seen.state))
+    each_ask_is_sent_once(seen, again or {})
+    what_was_possibly_paid_is_counted(seen, unsent)
+    history_replays(seen)
+    the_status_path_is_legal(seen)
+    no_task_of_the_workflow_failed(seen)
+    no_secret_is_in_history(seen)
+
+
+def effects_are_done_once(seen: Witness) -> None:
+    """I1: one commit for each effect that is done, one task for each source, and the ledger says the same."""
+    commits = Counter(commit["idempotency_key"] for commit in seen.commits)
+    done = {action.idempotency_key for action in seen.state.actions if action.effect and action.status == "done"}
+    assert all(count == 1 for count in commits.values()), commits
+    sources = Counter(task["source_id"] for task in seen.tasks)
+    assert all(count == 1 for count in sources.values()), sources
+    ledger = {row["key"] for row in seen.ledger if row["kind"] == "effect" and row["status"] == "done"}
+    assert ledger == done
+    assert set(commits) <= done, "a commit that the record does not know"
+
+
+def nothing_runs_after_its_result(seen: Witness) -> None:
+    """Each action is one activity, and its effect was committed before its result was recorded."""
+    recorded = _recorded_actions(seen)
+    assert all(len(times) == 1 for times in recorded.values()), recorded
+    committed = {commit["idempotency_key"]: _utc(commit["committed_at"]) for commit in seen.commits}
+    for action in seen.state.actions:
+        if action.idempotency_key in committed:
+            assert committed[action.idempotency_key] <= recorded[action.action_id][0]
+
+
+def no_request_is_refused(requests: list[Request]) -> None:
+    """I4: whatever was sent keeps the rules of the Messages API; only a fault of the script refuses it."""
+    refused = [request.outcome for request in requests if request.fault is None and _refused(request)]
+    assert not refused, refused
+
+
+def requests_are_those_of_the_steps(requests: list[Request], steps: list[dict[str, Any]]) -> None:
+    """Each request holds the task and then exactly the recorded steps; only people's words and nudges come between."""
+    for request in requests:
+        step, _ = request.place
+        assert _said_between(bare(request.messages), steps[: step - 1]), f"step {step}: {request.messages}"
+
+
+def each_ask_is_sent_once(seen: Witness, again: Mapping[Place, int]) -> None:
+    """I5: one request for each ask of each step, and those that the test caused."""
+    sent = Counter(request.place for request in seen.requests)
+    assert sent == {place: 1 + again.get(place, 0) for place in sent}, f"{sent}, not {dict(again)} besides"
+    assert set(again) <= set(sent)
+
+
+def what_was_possibly_paid_is_counted(seen: Witness, unsent: int) -> None:
+    """I5: a charged request whose answer is not in the record stands in it as possibly paid."""
+    charged = sum(request.charged for request in seen.requests)
+    answers = sum(kind == "call_model" for kind, _, _ in _completed(seen))
+    assert seen.record["totals"]["possibly_paid"]["calls"] == charged - answers + unsent
+
+
+def history_replays(seen: Witness) -> None:
+    """I6: today's code goes the way of the history."""
+    assert seen.run.divergence is None
+
+
+def the_status_path_is_legal(seen: Witness) -> None:
+    """I7: only edges of the table, and nothing after an end."""
+    path = ["received", *_statuses(seen)]
+    moves = [(start, end) for start, end in zip(path, path[1:], strict=False) if start != end]
+    assert set(moves) <= EDGES, path
+    assert seen.state.refused_moves == []
+
+
+def no_task_of_the_workflow_failed(seen: Witness) -> None:
+    """I9: a run that cannot go on stands in a named state; it never hides behind tasks that fail."""
+    failed = [event for event in seen.events if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED]
+    assert not failed, failed
+    assert seen.run.warning is None
+
+
+def no_secret_is_in_history(seen: Witness) -> None:
+    """I8: a secret of the worker's environment reaches neither history nor record."""
+    assert SECRET not in seen.history
+
+
+def bare(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Messages without their cache breakpoints."""
+    return [{**message, "content": [_unmarked(block) for block in message["content"]]} for message in messages]
+
+
+def _unmarked(block: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in block.items() if name != "cache_control"}
+
+
+def _said_between(messages: list[dict[str, Any]], steps: list[dict[str, Any]]) -> bool:
+    rest = iter(messages)
+    first = next(rest)
+    left = [message for message in rest if not _is_word(message)]
+    expected = []
+    for step in steps:
+        if step["assistant"]:
+            expected.append({"role": "assistant", "content": step["assistant"]})
+        if step["tool_results"]:
+            expected.append({"role": "user", "content": step["tool_results"]})
+    return first["role"] == "user" and left == expected
+
+
+def _is_word(message: dict[str, Any]) -> bool:
+    return message["role"] == "user" and all(block["type"] == "text" for block in message["content"])
+
+
+def _refused(request: Request) -> bool:
+    return request.outcome is not None and request.outcome["event"] == "refused"
+
+
+def _recorded_actions(seen: Witness) -> dict[str, list[datetime]]:
+    """When the result of each action was recorded."""
+    found: dict[str, list[datetime]] = {}
+    for kind, argument, when in _completed(seen):
+        if kind not in {"call_model", "load_agent"}:
+            found.setdefault(argument["action_id"], []).append(when)
+    return found
+
+
+def _completed(seen: Witness) -> list[tuple[str, Any, datetime]]:
+    """Type, argument and time of every activity that completed."""
+    by_id = {event.event_id: event for event in seen.events}
+    found = []
+    for event in seen.events:
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+            scheduled = by_id[event.activity_task_completed_event_attributes.scheduled_event_id]
+            told = scheduled.activity_task_scheduled_event_attributes
+            found.append((told.activity_type.name, json.loads(told.input.payloads[0].data), event.event_time.ToDatetime(tzinfo=UTC)))
+    return found
+
+
+def _statuses(seen: Witness) -> list[str]:
+    """The statuses in the order in which they were published."""
+    found = []
+    for event in seen.events:
+        fields = event.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
+        if "DayflowStatus" in fields:
+            found.append(json.loads(fields["DayflowStatus"].data))
+    return found
+
+
+def _utc(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)

@@ -1,0 +1,193 @@
+"""Everything that bears witness of one run: its history and state, the sandbox's journal, the store."""
+
+import asyncio
+import base64
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from homes import Home
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowHistory
+
+from client.converter import CONVERTER
+from client.dayflow import Dayflow, Run
+from domain.state import RunState
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as the sandbox's journal has it. outcome: the line that says what became of it; None if none did."""
+
+    line: dict[str, Any]
+    outcome: dict[str, Any] | None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Step and ask."""
+        headers = self.line["headers"]
+        return int(headers["x-dayflow-step"]), int(headers["x-dayflow-ask"])
+
+    @property
+    def time(self) -> float:
+        """When it arrived, in seconds since the epoch."""
+        return datetime.fromisoformat(self.line["time"]).timestamp()
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages as they were sent."""
+        messages: list[dict[str, Any]] = self.line["body"]["messages"]
+        return messages
+
+    @property
+    def max_tokens(self) -> int:
+        """The room that it gave the answer."""
+        return int(self.line["body"]["max_tokens"])
+
+    @property
+    def fault(self) -> str | None:
+        """The fault that its answer met on purpose."""
+        fault: str | None = self.line.get("fault")
+        return fault
+
+    @property
+    def charged(self) -> bool:
+        """Whether the answer began, so that a provider would have charged it."""
+        return self.outcome is not None and "usage" in self.outcome
+
+
+@dataclass(frozen=True)
+class Witness:
+    """One run as all of its witnesses tell it."""
+
+    run: Run
+    events: list[HistoryEvent]
+    requests: list[Request]
+    ledger: list[dict[str, Any]]
+    commits: list[dict[str, Any]]
+    tasks: list[dict[str, Any]]
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The record."""
+        return self.run.record()
+
+    @property
+    def state(self) -> RunState:
+        """The state, replayed from history."""
+        assert self.run.state is not None
+        return self.run.state
+
+    @property
+    def history(self) -> str:
+        """The exported history, every payload decoded."""
+        return json.dumps([_plain(WorkflowHistory(self.run.run_id, self.events).to_json_dict()), self.record])
+
+
+def watch(home: Home, run_id: str, until: Callable[[Run], bool], what: str, seconds: float = 30) -> Run:
+    """Follow a run until it is as wanted."""
+
+    async def follow() -> Run:
+        last = None
+        try:
+            async with asyncio.timeout(seconds):
+                async for last in (await _client(home)).follow(run_id):
+                    if until(last):
+                        return last
+        except TimeoutError:
+            pass
+        raise AssertionError(f"{run_id}: not within {seconds:g} s: {what}; it is {last and last.record()}")
+
+    return asyncio.run(follow())
+
+
+def ends(home: Home, run_id: str, status: str = "done", reason: str | None = None, seconds: float = 30) -> Run:
+    """Follow a run until it has this status and this reason."""
+    wanted = f"{status}: {reason}"
+
+    def reached(run: Run) -> bool:
+        record = run.record()
+        return (record["status"], record["reason"]) == (status, reason)
+
+    return watch(home, run_id, reached, wanted, seconds)
+
+
+def start(home: Home, run_id: str, request: dict[str, Any], task_queue: str = "dayflow") -> None:
+    """Start a run by the typed client."""
+
+    async def begin() -> None:
+        await (await _client(home)).start(run_id, request, task_queue)
+
+    asyncio.run(begin())
+
+
+def send(home: Home, run_id: str, signal: str, content: dict[str, Any]) -> None:
+    """Send a signal by the typed client."""
+
+    async def tell() -> None:
+        await (await _client(home)).signal(run_id, signal, content)
+
+    asyncio.run(tell())
+
+
+def witness(home: Home, run_id: str) -> Witness:
+    """Hear all witnesses of a run."""
+
+    async def hear() -> tuple[Run, list[HistoryEvent]]:
+        dayflow = await _client(home)
+        return await dayflow.get(run_id), await dayflow.events(run_id)
+
+    run, events = asyncio.run(hear())
+    task = run.state.definition.task if run.state and run.state.definition else None
+    keys = [action.idempotency_key for action in run.state.actions] if run.state else []
+    commits = [row for row in rows(home, "SELECT * FROM task_commits") if row["idempotency_key"] in keys]
+    return Witness(
+        run=run,
+        events=events,
+        requests=requests(home, task) if task else [],
+        ledger=rows(home, "SELECT * FROM ledger WHERE run_id = ? ORDER BY began_at", run_id),
+        commits=commits,
+        tasks=rows(home, "SELECT * FROM tasks"),
+    )
+
+
+def requests(home: Home, task: str) -> list[Request]:
+    """The requests of the runs with this task, in order of arrival."""
+    lines = home.sandbox("GET", "/sandbox/journal")
+    outcomes = {line["n"]: line for line in lines if "n" in line and line["event"] != "request"}
+    return [Request(line, outcomes.get(line["n"])) for line in lines if line["event"] == "request" and _asks(line, task)]
+
+
+def rows(home: Home, query: str, *values: Any) -> list[dict[str, Any]]:
+    """Rows of the store."""
+    path = home.path / "dayflow.sqlite"
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as store:
+        store.row_factory = sqlite3.Row
+        return [dict(row) for row in store.execute(query, values)]
+
+
+async def _client(home: Home) -> Dayflow:
+    return Dayflow(await Client.connect(f"127.0.0.1:{home.port}", data_converter=CONVERTER))
+
+
+def _asks(line: dict[str, Any], task: str) -> bool:
+    body = line.get("body")
+    first = body["messages"][0]["content"] if isinstance(body, dict) else ""
+    return task in json.dumps(first)
+
+
+def _plain(value: Any) -> Any:
+    """A copy with the data of every payload decoded."""
+    match value:
+        case {"metadata": _, "data": str(data)}:
+            return base64.b64decode(data).decode(errors="replace")
+        case dict():
+            return {name: _plain(one) for name, one in value.items()}
+        case list():
+            return [_plain(one) for one in value]
+        case _:
+            return value

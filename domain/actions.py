@@ -34,6 +34,7 @@ class Action(BaseModel):
     """
 
     action_id: str
+    former_ids: list[str] = []
     step: int
     position: int
     edit: int = 0
@@ -55,6 +56,11 @@ class Action(BaseModel):
     requested_at: datetime
     expires_at: datetime | None = None
     finished_at: datetime | None = None
+
+    @property
+    def place(self) -> str:
+        """`s4.1`: where it stands in the run, whatever its arguments."""
+        return f"s{self.step}.{self.position}"
 
     @property
     def open(self) -> bool:
@@ -88,6 +94,26 @@ class Action(BaseModel):
             arguments=self.arguments,
             idempotency_key=self.idempotency_key or "",
         )
+
+
+class Actions(BaseModel):
+    """Every action of a run. `denied`: what people said no to, until a person speaks again."""
+
+    all: list[Action] = []
+    denied: dict[str, str] = {}
+
+    def find(self, action_id: str) -> Action | None:
+        """The action of that id; one that was edited is found by its former ids too."""
+        named = (one for one in reversed(self.all) if action_id == one.action_id or action_id in one.former_ids)
+        return next(named, None)
+
+    def of_status(self, *status: Status) -> list[Action]:
+        """The actions that stand so."""
+        return [one for one in self.all if one.status in status]
+
+    def refused_before(self, action: Action) -> str | None:
+        """Who said no to the same action before, if somebody did."""
+        return self.denied.get(action.same)
 
 
 def action_id(step: int, position: int, arguments_sha256: str, edit: int = 0) -> str:

@@ -87,6 +87,14 @@ class Standing(BaseModel):
     requested_by: str | None
 
 
+class Objection(BaseModel):
+    """Output of `check_authority` and `resolve_effect`: why it may not be; None if it may."""
+
+    model_config = ConfigDict(frozen=True)
+
+    why: str | None = None
+
+
 class Ruling(BaseModel):
     """A decision and what became of it. `reason` says why it was refused, or what it did."""
 

@@ -8,6 +8,8 @@ DayflowError
 ├── Unreachable    a part that is needed does not answer
 ├── ToolFailed     the model should know: becomes an `is_error` result
 ├── ArgumentsChanged    the same idempotency key with other arguments
+├── Again          the destination is busy or out of reach; the same key may be sent again
+├── Uncertain      it may or may not have happened
 └── Broken         the record contradicts itself (digest, transcript); a person has to look
 """
 
@@ -46,6 +48,14 @@ class ToolFailed(DayflowError):
 
 class ArgumentsChanged(DayflowError):
     """An idempotency key came back with other arguments than it was begun with."""
+
+
+class Again(DayflowError):
+    """The destination is busy or out of reach; the same key may be sent again."""
+
+
+class Uncertain(DayflowError):
+    """It may or may not have happened."""
 
 
 class Broken(DayflowError):

@@ -47,7 +47,7 @@ class RaiseBudget(Signal):
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
-S = TypeVar("S", bound=Signal)
+S = TypeVar("S", bound=BaseModel)
 
 
 def parse(kind: type[S], raw: Sequence[Any]) -> S:

@@ -1,22 +1,27 @@
 """The state: everything that a run knows about itself, in one object. Record, steps and actions are views of it."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from domain import actions, digest, loop, transcript
-from domain.actions import Action
+from domain.actions import Action, Actions
+from domain.actions import Status as ActionStatus
 from domain.agent import Definition, Limits
+from domain.decisions import Rulings
 from domain.model import ModelAnswer, ModelCall
+from domain.plan import Plan
 from domain.spend import Totals, Usage
 from domain.status import CLOSED, Status, allowed
-from domain.tool import ToolCall, ToolResult
+from domain.tool import Read, ToolResult
 from domain.transcript import Transcript
 
 KEPT_BAD_MESSAGES = 100
 KEPT_CHARACTERS = 200
 LARGEST_MAX_TOKENS = 64_000
+
+_BEFORE_RUNNING = {Status.RECEIVED, Status.PLANNING}
 
 
 class Ask(BaseModel):
@@ -105,7 +110,9 @@ class RunState(BaseModel):
     limits: Limits = Limits()
     transcript: Transcript = Transcript()
     steps: list[Step] = []
-    actions: list[Action] = []
+    actions: Actions = Actions()
+    rulings: Rulings = Rulings()
+    plan: Plan | None = None
     refused: list[Ask] = []
     asks: int = 0
     asks_in_a_row: int = 0
@@ -114,6 +121,7 @@ class RunState(BaseModel):
     totals: Totals = Totals()
     queued: list[QueuedMessage] = []
     pause_requested_by: str | None = None
+    winding_up: str | None = None
     bad_messages: BadMessages = BadMessages()
     refused_moves: list[str] = []
     result: str | None = None
@@ -152,6 +160,12 @@ class RunState(BaseModel):
         self.error = error
         self.move(Status.PAUSED, now, reason)
 
+    def wish_to_pause(self, by: str, now: datetime) -> None:
+        """Pause at the next step boundary; at once while nothing runs because a person is waited for."""
+        self.pause_requested_by = by
+        if self.status in (Status.AWAITING_APPROVAL, Status.AWAITING_RESOLUTION):
+            self.pause(f"by {by}", now)
+
     def go_on(self, now: datetime) -> None:
         """Leave the pause and give the step a fresh set of asks."""
         self.pause_requested_by = None
@@ -159,13 +173,14 @@ class RunState(BaseModel):
         self.asks_in_a_row = 0
         if self.status == Status.PAUSED:
             self.move(self.before_pause or Status.RUNNING, now)
+            self.settle_status(now)
 
     def begin(self, definition: Definition, now: datetime) -> None:
         """Freeze the definition and open the transcript with the task."""
         self.definition, self.limits, self.max_tokens = definition, definition.limits, definition.max_tokens
         self.transcript.head = digest.sha256(definition.model_dump(mode="json"))
         self.transcript.append(transcript.user_text(definition.task))
-        self.move(Status.RUNNING, now)
+        self.move(Status.PLANNING if definition.plans else Status.RUNNING, now)
 
     def next_call(self) -> ModelCall:
         """The model call that comes next. A call that fails is asked again under the same number."""
@@ -238,7 +253,7 @@ class RunState(BaseModel):
     def propose(self, calls: list[dict[str, Any]], now: datetime) -> list[Action]:
         """Turn the tool_use blocks of the newest step into actions, in call order."""
         proposed = [self._action(position, call, now) for position, call in enumerate(calls, start=1)]
-        self.actions.extend(proposed)
+        self.actions.all.extend(proposed)
         return proposed
 
     def _action(self, position: int, call: dict[str, Any], now: datetime) -> Action:
@@ -252,28 +267,64 @@ class RunState(BaseModel):
             position=position,
             tool=call["name"],
             tool_use_id=call["id"],
+            proposed_arguments=call["input"],
             arguments=call["input"],
             arguments_sha256=sha256,
             effect=effect,
+            rule=self.frozen().rule(call["name"]),
             idempotency_key=actions.idempotency_key(*where) if effect else None,
             requested_at=now,
         )
 
     def refusal(self, action: Action) -> str | None:
         """Why an action is answered without being run, if so."""
+        tool = self.frozen().tool(action.tool)
         known = [tool.name for tool in self.frozen().tools]
-        return loop.refuse_call(action.position, self.frozen().tool(action.tool), action.tool, known)
+        if reason := loop.refuse_call(action.position, tool, action.tool, known):
+            return reason
+        if action.effect and self.status == Status.PLANNING:
+            return "Not run: propose the plan first."
+        if self.plan and self._saves_plan(action):
+            return "The plan of this run is saved already; it is saved once."
+        return None
 
     def settle(self, action: Action, result: ToolResult, now: datetime) -> None:
         """Write down what became of an action."""
-        status: Literal["done", "failed"] = "failed" if result.is_error else "done"
-        action.status, action.result, action.attempts, action.finished_at = status, result.content, result.attempts, now
+        action.status = "done" if result.outcome == "done" else "failed"
+        action.result, action.attempts, action.finished_at = result.content, result.attempts, now
+        action.intent = action.intent or result.intent
+        if action.status == "done" and self._saves_plan(action):
+            self.plan = Plan.model_validate(action.arguments)
+            self.move(Status.RUNNING, now)
+        self.settle_status(now)
+
+    def end_without_running(self, action: Action, status: ActionStatus, why: str, now: datetime) -> None:
+        """Close an action that people, or time, decided about; nothing was done."""
+        action.status, action.result, action.finished_at = status, why, now
+        self.settle_status(now)
+
+    def settle_status(self, now: datetime) -> None:
+        """Let the status follow what the actions wait for."""
         self.updated_at = now
+        target = Status.RUNNING
+        if self.actions.of_status("unknown"):
+            target = Status.AWAITING_RESOLUTION
+        elif self.actions.of_status("awaiting_approval"):
+            target = Status.AWAITING_APPROVAL
+        if self.paused:
+            self.before_pause = self.before_pause if self.before_pause in _BEFORE_RUNNING else target
+        elif self.status not in _BEFORE_RUNNING and not self.closed and target != self.status:
+            self.move(Status.RUNNING, now)
+            self.move(target, now)
+
+    def _saves_plan(self, action: Action) -> bool:
+        tool = self.frozen().tool(action.tool)
+        return tool is not None and isinstance(tool.declares, Read) and tool.declares.saves_plan
 
     def answer_calls(self, settled: list[Action], now: datetime) -> None:
         """Send all results of the newest step back in one user turn, in call order."""
         results = [
-            transcript.tool_result(action.tool_use_id, action.result or "", is_error=action.status == "failed")
+            transcript.tool_result(action.tool_use_id, action.result or "", is_error=action.status != "done")
             for action in settled
         ]
         self.steps[-1].tool_results = results
@@ -287,7 +338,7 @@ class RunState(BaseModel):
             return
         proposed = self.propose(calls, now)
         for action in proposed:
-            self.settle(action, ToolResult(content="Not run: the turn had ended.", is_error=True, attempts=0), now)
+            self.end_without_running(action, "failed", "Not run: the turn had ended.", now)
         self.answer_calls(proposed, now)
 
     def queue(self, message: QueuedMessage) -> None:
@@ -298,6 +349,8 @@ class RunState(BaseModel):
         """Put what people said into the transcript; a turn that the model paused goes back with nothing behind it."""
         if self.steps and self.steps[-1].stop_reason == "pause_turn":
             return
+        if self.queued:
+            self.actions.denied = {}
         for message in self.queued:
             self.transcript.append(transcript.user_text(f"Message from {message.sender}:\n{message.text}"))
         self.queued = []
@@ -305,12 +358,28 @@ class RunState(BaseModel):
     def finish(self, end: loop.Finish, now: datetime) -> None:
         """Close the run with its result."""
         self.result = end.result
+        if self.status == Status.PLANNING:
+            self.move(Status.RUNNING, now)
         self.move(Status.DONE, now, end.reason)
 
     def fail(self, error: RunError, now: datetime) -> None:
         """Close the run with the reason why it leads nowhere."""
         self.error = error
         self.move(Status.FAILED, now, error.kind)
+
+    def wind_up(self, why: str, now: datetime) -> None:
+        """A person's no ends the run: what waits is withdrawn, what runs comes to its end."""
+        self.winding_up = why
+        for action in self.actions.of_status("proposed", "awaiting_approval", "approved"):
+            self.end_without_running(action, "cancelled", f"Not run: the run was {why}.", now)
+
+    def cancel(self, reason: str | None, now: datetime) -> None:
+        """Close the run; what may still be half done is told as unknown."""
+        for action in self.actions.of_status("proposed", "awaiting_approval", "approved"):
+            self.end_without_running(action, "cancelled", "Not run: the run was cancelled.", now)
+        for action in self.actions.of_status("running"):
+            action.status = "unknown" if action.effect else "cancelled"
+        self.move(Status.CANCELLED, now, reason)
 
     def raise_limits(self, more: dict[str, float]) -> None:
         """Replace the limits that are named here."""
@@ -329,15 +398,3 @@ class RunState(BaseModel):
             if limit is not None and amount >= limit:
                 return f"{name}: {float(amount):g} of {limit:g} used"
         return None
-
-
-def call_of(action: Action) -> ToolCall:
-    """The input of an action's activity."""
-    return ToolCall(
-        step=action.step,
-        position=action.position,
-        action_id=action.action_id,
-        tool=action.tool,
-        arguments=action.arguments,
-        idempotency_key=action.idempotency_key,
-    )

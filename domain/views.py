@@ -1,5 +1,6 @@
 """Views of one state: the record, the steps, the actions, and the line that says what the run waits for."""
 
+import json
 import shlex
 from datetime import datetime
 from typing import Any
@@ -14,6 +15,7 @@ from domain.status import Status
 from domain.transcript import PAGE_BYTES
 
 DETAIL_CHARACTERS = 1_000
+BRIEF_BYTES = 2_000
 
 
 class Waiting(BaseModel):
@@ -25,10 +27,21 @@ class Waiting(BaseModel):
 
 def waiting(state: RunState) -> Waiting | None:
     """What the run waits for, if it waits for a person."""
+    run = shlex.quote(state.run_id)
+    if state.status == Status.AWAITING_APPROVAL:
+        first = state.actions.of_status("awaiting_approval")[0]
+        who = f" by {first.rule.role}" if first.rule else ""
+        again = " --again" if first.conflict else ""
+        what = f"approval{who} of {first.action_id} ({first.tool})"
+        return Waiting(what=what, command=f"dayflow approve {run} {first.action_id}{again} --as NAME")
+    if state.status == Status.AWAITING_RESOLUTION:
+        first = state.actions.of_status("unknown")[0]
+        what = f"resolution of {first.action_id} ({first.tool})"
+        return Waiting(what=what, command=f"dayflow resolve {run} {first.action_id} --done|--not-done --as NAME")
     if state.status == Status.PAUSED:
-        return Waiting(what=state.reason or "a person", command=f"dayflow resume {shlex.quote(state.run_id)}")
+        return Waiting(what=state.reason or "a person", command=f"dayflow resume {run}")
     if state.status == Status.FAILED and state.definition is not None:
-        return Waiting(what=state.reason or "a person", command=f"dayflow resume {shlex.quote(state.run_id)}")
+        return Waiting(what=state.reason or "a person", command=f"dayflow resume {run}")
     return None
 
 
@@ -48,6 +61,11 @@ def record(state: RunState) -> dict[str, Any]:
         "totals": totals(state.totals),
         "waiting_for": waits.what if waits else None,
         "next_command": waits.command if waits else None,
+        "plan": state.plan.model_dump(mode="json")["items"] if state.plan else None,
+        "current_step": state.plan.current(state.actions) if state.plan else None,
+        "step_results": state.plan.results(state.actions) if state.plan else [],
+        "pending_actions": pending(state),
+        "approved_by": approved_by(state),
         "error": state.error.model_dump(mode="json") if state.error else None,
         "refused_messages": state.bad_messages.model_dump(mode="json"),
         "started_at": _time(state.started_at),
@@ -101,6 +119,40 @@ def steps_page(state: RunState, start: int = 1, end: int | None = None) -> dict[
     return {"steps": rows, "next": start + len(rows) if len(rows) < len(wanted) else None}
 
 
+def pending(state: RunState, *, brief: bool = False) -> list[dict[str, Any]]:
+    """What waits for a person: exactly what will run. `brief` leaves long arguments out."""
+    rows = []
+    for one in state.actions.of_status("awaiting_approval", "unknown"):
+        long = brief and len(digest.canonical(one.arguments)) > BRIEF_BYTES
+        rows.append(
+            {
+                "action_id": one.action_id,
+                "tool": one.tool,
+                "status": one.status,
+                "arguments": {"…": "see dayflow actions"} if long else one.arguments,
+                "arguments_sha256": one.arguments_sha256,
+                "idempotency_key": one.idempotency_key,
+                "intent": one.intent,
+                "conflict": one.conflict.model_dump(mode="json") if one.conflict else None,
+                "requested_at": _time(one.requested_at),
+                "expires_at": _time(one.expires_at) if one.expires_at else None,
+                "role": one.rule.role if one.rule else None,
+            }
+        )
+    return rows
+
+
+def approved_by(state: RunState) -> list[dict[str, Any]]:
+    """Who approved which action, and when."""
+    taken = (ruling for ruling in state.rulings.all if ruling.accepted and ruling.verdict == "approve")
+    return [{"action_id": one.action_id, "approver": one.approver, "at": _time(one.at)} for one in taken]
+
+
+def decisions(state: RunState) -> list[dict[str, Any]]:
+    """Every decision, taken or refused, oldest first."""
+    return [ruling.model_dump(mode="json", exclude={"identity"}) for ruling in state.rulings.all]
+
+
 def action(one: Action) -> dict[str, Any]:
     """One action as a row."""
     return one.model_dump(mode="json")
@@ -117,6 +169,11 @@ def details(state: RunState) -> str:
     lines.append(f"Tokens {state.totals.usage.total:,}, cost {cost}.")
     if state.error:
         lines.append(f"Error: {state.error.message[:DETAIL_CHARACTERS]}")
+    for one in state.actions.of_status("awaiting_approval", "unknown"):
+        arguments = json.dumps(one.arguments, ensure_ascii=False)[:DETAIL_CHARACTERS]
+        lines.append(f"`{one.action_id}` **{one.tool}** `{arguments}` sha256 `{one.arguments_sha256}`")
+        if one.conflict:
+            lines.append(f"Conflict: {one.conflict.run_id} {one.conflict.action_id} did the same before.")
     if waits := waiting(state):
         lines.append(f"Waits for: {waits.what}. Answer with: `{waits.command}`")
     if state.result:

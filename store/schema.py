@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Column,
     DateTime,
     Dialect,
+    ForeignKeyConstraint,
     Index,
     Integer,
     MetaData,
@@ -149,3 +151,32 @@ task_commits = Table(
     Column("answer", Json, nullable=False),
     Column("committed_at", Utc, nullable=False),
 )
+
+customers = Table(
+    "customers",
+    metadata,
+    Column("namespace", String(200), primary_key=True),
+    Column("id", String(100), primary_key=True),
+    Column("name", Words, nullable=False),
+    Column("email", Words, nullable=False),
+    Column("since", String(10), nullable=False),
+)
+
+# What the shop knows of an order; what is left to refund is known by the payment provider alone.
+orders = Table(
+    "orders",
+    metadata,
+    Column("namespace", String(200), primary_key=True),
+    Column("id", String(100), primary_key=True),
+    Column("customer_id", String(100), nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("currency", String(3), nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    Column("charge", String(255)),
+    Column("items", Json, nullable=False),
+    Column("placed_at", Utc, nullable=False),
+    ForeignKeyConstraint(
+        ["namespace", "customer_id"], ["customers.namespace", "customers.id"], name="orders_of_a_customer"
+    ),
+)
+Index("orders_by_customer", orders.c.namespace, orders.c.customer_id)

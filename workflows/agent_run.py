@@ -9,14 +9,14 @@ from temporalio.common import RawValue, SearchAttributeKey
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from domain import errors, loop, messages, views
-from domain.actions import Action
 from domain.messages import Message, Pause, RaiseBudget, Resume
 from domain.model import ModelAnswer
 from domain.request import LoadRequest
-from domain.state import QueuedMessage, RunError, RunState, call_of
+from domain.state import QueuedMessage, RunError, RunState
 from domain.status import Status
-from domain.tool import ToolResult
 from workflows import steps
+from workflows.acting import Acting
+from workflows.hearing import Hearing
 
 AGENT = SearchAttributeKey.for_keyword("DayflowAgent")
 STATUS = SearchAttributeKey.for_keyword("DayflowStatus")
@@ -42,7 +42,10 @@ class AgentRun:
             started_at=info.workflow_start_time,
             updated_at=info.workflow_start_time,
         )
+        self._acting = Acting(self.state, self._publish)
+        self._hearing = Hearing(self.state, self._publish)
         self._published: tuple[Any, ...] = ()
+        self._pending: list[dict[str, Any]] = []
 
     @workflow.run
     async def run(self, *raw: Any) -> dict[str, Any]:
@@ -60,7 +63,7 @@ class AgentRun:
                 self._cancelled()
                 raise
             self._failed(error)
-        return self._end()
+        return await self._end()
 
     async def _load(self, raw: Sequence[Any]) -> None:
         definition = await steps.load_agent(LoadRequest.of(self.state.first_execution_run_id, raw))
@@ -119,7 +122,9 @@ class AgentRun:
                 self.state.pause(reason, workflow.now(), self._error(reason, detail))
             case loop.RunTools(calls):
                 self.state.take(answer, workflow.now())
-                await self._run_tools(calls)
+                await self._acting.run(calls)
+                if self.state.winding_up:
+                    self.state.cancel(self.state.winding_up, workflow.now())
             case loop.Continue():
                 self.state.take(answer, workflow.now())
             case loop.Finish():
@@ -128,32 +133,6 @@ class AgentRun:
             case loop.Fail(reason, detail):
                 self.state.take(answer, workflow.now())
                 self.state.fail(self._error(reason, detail), workflow.now())
-
-    async def _run_tools(self, calls: list[dict[str, Any]]) -> None:
-        """Run the calls of this step side by side; their results go back in one turn, in call order."""
-        proposed = self.state.propose(calls, workflow.now())
-        outcomes = await asyncio.gather(*map(self._act, proposed), return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
-        self.state.answer_calls(proposed, workflow.now())
-
-    async def _act(self, action: Action) -> None:
-        refusal = self.state.refusal(action)
-        result = ToolResult(content=refusal, is_error=True, attempts=0) if refusal else await self._tool(action)
-        self.state.settle(action, result, workflow.now())
-
-    async def _tool(self, action: Action) -> ToolResult:
-        tool = self.state.frozen().tool(action.tool)
-        if tool is None:
-            raise errors.Broken(f"action {action.action_id} names no tool of this run")
-        action.status = "running"
-        try:
-            return await steps.start_tool(call_of(action), tool)
-        except ActivityError as error:
-            if is_cancelled_exception(error):
-                raise
-            return ToolResult(content=f"The tool did not finish: {error.cause or error}", is_error=True)
 
     def _finish(self, end: loop.Finish) -> None:
         """End the run, unless someone said something that is not heard yet."""
@@ -165,7 +144,7 @@ class AgentRun:
     def _cancelled(self) -> None:
         if workflow.cancellation_reason() is None:
             return
-        self.state.move(Status.CANCELLED, workflow.now())
+        self.state.cancel(None, workflow.now())
         self._publish()
 
     def _failed(self, error: BaseException) -> None:
@@ -175,9 +154,10 @@ class AgentRun:
             kind, message = cause.type or kind, cause.message
         self.state.fail(self._error(kind, message), workflow.now())
 
-    def _end(self) -> dict[str, Any]:
+    async def _end(self) -> dict[str, Any]:
         """The truthful end: Completed with the record, or Failed with the error and the last finished step."""
         self._publish()
+        await workflow.wait_condition(workflow.all_handlers_finished)
         if self.state.status == Status.FAILED and self.state.error:
             error = self.state.error
             behind = f" (last finished step: {error.step})" if error.step else ""
@@ -205,20 +185,26 @@ class AgentRun:
         if changed:
             workflow.upsert_search_attributes(changed)
             self._published = shown
+        pending = views.pending(self.state, brief=True)
+        if pending != self._pending:
+            workflow.upsert_memo({"pending": pending})
+            self._pending = pending
 
     # Signals. Each takes whatever comes: a typed handler would fail the task for ever on one bad message.
 
     @workflow.signal
     def pause(self, *raw: Any) -> None:
-        """`{by}`: stand still at the next step boundary."""
+        """`{by}`: stand still at the next step boundary, or at once while the run waits for a person."""
         if wish := self._parse("pause", Pause, raw):
-            self.state.pause_requested_by = wish.by
+            self.state.wish_to_pause(wish.by, workflow.now())
+            self._publish()
 
     @workflow.signal
     def resume(self, *raw: Any) -> None:
         """`{by}`: go on from a pause."""
         if self._parse("resume", Resume, raw):
             self.state.go_on(workflow.now())
+            self._publish()
 
     @workflow.signal
     def message(self, *raw: Any) -> None:
@@ -233,6 +219,32 @@ class AgentRun:
             self.state.raise_limits(wish.model_dump(exclude={"by"}, exclude_none=True))
             if self.state.reason == "budget":
                 self.state.go_on(workflow.now())
+
+    @workflow.signal
+    async def approve(self, *raw: Any) -> None:
+        """`{action_id, approver, arguments_sha256?, again?, comment?, decision_id?, expires_at?, signature?}`."""
+        await self._hearing.decide("approve", raw)
+
+    @workflow.signal
+    async def deny(self, *raw: Any) -> None:
+        """The same fields: the action is not carried out."""
+        await self._hearing.decide("deny", raw)
+
+    @workflow.signal
+    async def edit(self, *raw: Any) -> None:
+        """The same fields and `arguments`: the action gets these arguments, and is decided about anew."""
+        await self._hearing.decide("edit", raw)
+
+    @workflow.signal
+    async def resolve(self, *raw: Any) -> None:
+        """`{action_id, outcome: done | not_done, result?, by}`: whether an unknown effect happened."""
+        await self._hearing.resolve(raw)
+
+    @workflow.update
+    async def decide(self, *raw: Any) -> dict[str, Any]:
+        """A decision with its `verdict`; answers `{accepted, reason}`. No validator: a refusal has to leave a trace."""
+        ruling = await self._hearing.decide(None, raw)
+        return {"accepted": ruling.accepted, "reason": ruling.reason}
 
     @workflow.signal(dynamic=True)
     def misnamed(self, name: str, args: Sequence[RawValue]) -> None:
@@ -272,7 +284,12 @@ class AgentRun:
     @workflow.query
     def actions(self, *raw: Any) -> list[dict[str, Any]]:
         """Every tool call of the run."""
-        return [views.action(action) for action in self.state.actions]
+        return [views.action(action) for action in self.state.actions.all]
+
+    @workflow.query
+    def decisions(self, *raw: Any) -> list[dict[str, Any]]:
+        """Every decision, taken or refused, with its reason."""
+        return views.decisions(self.state)
 
 
 def _keyword(text: str) -> str:

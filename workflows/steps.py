@@ -9,9 +9,10 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 
 from domain.agent import Definition
+from domain.decisions import Authority, Objection, Standing
 from domain.model import ModelAnswer, ModelCall
 from domain.request import LoadRequest
-from domain.tool import Read, ToolCall, ToolResult, ToolSpec
+from domain.tool import Preparation, Prepared, Read, ToolCall, ToolResult, ToolSpec
 
 HEARTBEAT = timedelta(seconds=3)
 SUMMARY_BYTES = 200
@@ -37,6 +38,9 @@ LOAD_RETRIES = RetryPolicy(
     maximum_interval=timedelta(seconds=30),
     non_retryable_error_types=FINAL,
 )
+
+# Looking something up in our own files and tables.
+LOOK_ATTEMPT = timedelta(seconds=30)
 
 # Reading again is free; a tool that kills its worker four times is answered for.
 TOOL_GRACE = timedelta(seconds=10)
@@ -78,6 +82,45 @@ async def call_model(call: ModelCall) -> ModelAnswer:
         summary=f"step {call.step}" + (f", ask {call.ask}" if call.ask > 1 else ""),
     )
     return answer
+
+
+async def prepare_action(wanted: Preparation) -> Prepared:
+    """Find out what an effect is about, before a person is asked: its intent, its amount, who holds the intent."""
+    prepared: Prepared = await workflow.execute_activity(
+        "prepare_action",
+        wanted,
+        result_type=Prepared,
+        start_to_close_timeout=LOOK_ATTEMPT,
+        retry_policy=LOAD_RETRIES,
+        summary=f"step {wanted.step}: {wanted.tool}",
+    )
+    return prepared
+
+
+async def check_authority(asked: Authority) -> Objection:
+    """Whether the approver may decide this."""
+    objection: Objection = await workflow.execute_activity(
+        "check_authority",
+        asked,
+        result_type=Objection,
+        start_to_close_timeout=LOOK_ATTEMPT,
+        retry_policy=LOAD_RETRIES,
+        summary=f"{asked.decision.verdict} {asked.decision.action_id} by {asked.decision.approver}"[:SUMMARY_BYTES],
+    )
+    return objection
+
+
+async def resolve_effect(asked: Standing) -> Objection:
+    """Close the ledger's row as a person says, if they may."""
+    objection: Objection = await workflow.execute_activity(
+        "resolve_effect",
+        asked,
+        result_type=Objection,
+        start_to_close_timeout=LOOK_ATTEMPT,
+        retry_policy=LOAD_RETRIES,
+        summary=f"{asked.resolution.action_id}: {asked.resolution.outcome}, says {asked.resolution.by}"[:SUMMARY_BYTES],
+    )
+    return objection
 
 
 def start_tool(call: ToolCall, tool: ToolSpec) -> "workflow.ActivityHandle[ToolResult]":

@@ -1,0 +1,112 @@
+"""Acting: one step's calls, side by side, each from its proposal to its end; people are asked where they have a say."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+
+from domain import approvals, errors
+from domain.actions import Action
+from domain.state import RunState
+from domain.tool import ToolResult, ToolSpec
+from workflows import steps
+
+
+class Acting:
+    """The actions of one run. `publish` shows the state to people."""
+
+    def __init__(self, state: RunState, publish: Callable[[], None]) -> None:
+        self._state = state
+        self._publish = publish
+
+    async def run(self, calls: list[dict[str, Any]]) -> None:
+        """Run the calls of the newest step; their results go back in one turn, in call order."""
+        proposed = self._state.propose(calls, workflow.now())
+        outcomes = await asyncio.gather(*map(self._act, proposed), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        self._state.answer_calls(proposed, workflow.now())
+
+    async def _act(self, action: Action) -> None:
+        if refusal := self._state.refusal(action):
+            self._state.end_without_running(action, "failed", refusal, workflow.now())
+            return
+        tool = self._state.frozen().tool(action.tool)
+        if tool is None:
+            raise errors.Broken(f"action {action.action_id} names no tool of this run")
+        if action.effect:
+            await self._effect(action, tool)
+        else:
+            self._state.settle(action, await self._tool(action, tool), workflow.now())
+
+    async def _effect(self, action: Action, tool: ToolSpec) -> None:
+        """Ask whoever has a say, run it once, and hold what is unclear, until it has an end."""
+        while action.open:
+            if not await self._cleared(action):
+                continue
+            await workflow.wait_condition(lambda: not self._state.paused)
+            if action.status == "proposed" or action.status == "approved":
+                self._outcome(action, await self._tool(action, tool))
+            if action.status == "unknown":
+                self._publish()
+                await workflow.wait_condition(lambda: action.status != "unknown")
+
+    def _outcome(self, action: Action, result: ToolResult) -> None:
+        """Settle an attempt, or let the action wait for a person."""
+        now = workflow.now()
+        match result.outcome:
+            case "unknown" | "changed arguments":
+                approvals.hold(self._state, action, result, now)
+            case "conflict":
+                action.conflict, action.grant, action.status = result.conflict, None, "proposed"
+            case "not entitled":
+                approvals.void(self._state, action, result.content, now)
+            case _:
+                self._state.settle(action, result, now)
+
+    async def _cleared(self, action: Action) -> bool:
+        """Whether the action may run now; False when it ended, or changed and has to be looked at again."""
+        if action.rule is None and action.conflict is None:
+            return True
+        prepared = await steps.prepare_action(action.preparation())
+        now = workflow.now()
+        if prepared.refusal:
+            self._state.end_without_running(action, "failed", prepared.refusal, now)
+            return False
+        approvals.inform(action, prepared)
+        if by := self._state.actions.refused_before(action):
+            approvals.refuse_again(self._state, action, by, now)
+            return False
+        if not approvals.needed(action):
+            return True
+        approvals.request(self._state, action, prepared, now)
+        self._publish()
+        await self._decided(action)
+        self._publish()
+        return action.status == "approved"
+
+    async def _decided(self, action: Action) -> None:
+        """Wait for a person; the run's own clock says when it is too late."""
+        asked = action.action_id
+        left = action.expires_at - workflow.now() if action.expires_at else None
+        try:
+            await workflow.wait_condition(
+                lambda: action.status != "awaiting_approval" or action.action_id != asked, timeout=left
+            )
+        except TimeoutError:
+            approvals.expire(self._state, action, workflow.now())
+
+    async def _tool(self, action: Action, tool: ToolSpec) -> ToolResult:
+        action.status = "running"
+        try:
+            return await steps.start_tool(action.call(), tool)
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            cause = error.cause
+            why = cause.message if isinstance(cause, ApplicationError) else str(cause or error)
+            outcome = "unknown" if action.effect else "failed"
+            return ToolResult.model_validate({"content": f"The tool did not finish: {why}", "outcome": outcome})

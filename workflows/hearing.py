@@ -1,0 +1,78 @@
+"""Hearing: decisions and resolutions, one after the other in the order in which they came; each leaves a trace."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from temporalio import workflow
+
+from domain import approvals, decisions, errors, messages
+from domain.actions import Action
+from domain.decisions import Decision, Resolution, Ruling, Verdict
+from domain.state import RunState
+from workflows import steps
+
+
+class Hearing:
+    """What people decide about one run's actions."""
+
+    def __init__(self, state: RunState, publish: Callable[[], None]) -> None:
+        self._state = state
+        self._publish = publish
+        self._turn = asyncio.Lock()
+
+    async def decide(self, verdict: Verdict | None, raw: Sequence[Any]) -> Ruling:
+        """Take a decision or refuse it, with the reason; the same decision again changes nothing."""
+        async with self._turn:
+            ruling = await self._ruling(verdict, raw)
+        self._publish()
+        return ruling
+
+    async def _ruling(self, verdict: Verdict | None, raw: Sequence[Any]) -> Ruling:
+        try:
+            decision = decisions.parse(verdict, raw)
+        except errors.BadRequest as error:
+            return approvals.malformed(self._state, verdict, list(raw), str(error), workflow.now())
+        if known := self._state.rulings.known(decision):
+            return known
+        why = approvals.objection(self._state, decision, workflow.now())
+        if why is None:
+            why = await self._unauthorised(decision)
+        if why is None:  # while the authority was looked up, time went by
+            why = approvals.objection(self._state, decision, workflow.now())
+        if why is not None:
+            return approvals.rule(self._state, decision, why, workflow.now(), accepted=False)
+        return approvals.take(self._state, decision, workflow.now())
+
+    async def _unauthorised(self, decision: Decision) -> str | None:
+        action = self._state.actions.find(decision.action_id)
+        if action is None:
+            return "unknown action"
+        return (await steps.check_authority(approvals.authority(self._state, decision, action))).why
+
+    async def resolve(self, raw: Sequence[Any]) -> None:
+        """A person says whether an unknown effect happened."""
+        async with self._turn:
+            why = await self._resolved(raw)
+        if why is not None:
+            self._state.bad_messages.add("resolve", list(raw), why, workflow.now())
+        self._publish()
+
+    async def _resolved(self, raw: Sequence[Any]) -> str | None:
+        """Carry a resolution out; else why not."""
+        try:
+            resolution = messages.parse(Resolution, raw)
+        except errors.BadRequest as error:
+            return str(error)
+        action = self._waiting(resolution)
+        if action is None:
+            return f"no action {resolution.action_id} waits for a resolution"
+        objection = await steps.resolve_effect(approvals.standing(self._state, resolution, action))
+        if objection.why is not None:
+            return objection.why
+        approvals.resolve(self._state, action, resolution, workflow.now())
+        return None
+
+    def _waiting(self, resolution: Resolution) -> Action | None:
+        action = self._state.actions.find(resolution.action_id)
+        return action if action is not None and action.status == "unknown" else None

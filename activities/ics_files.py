@@ -118,6 +118,8 @@ def _cut(file: Path, calendar: Calendar, skipped: list[Skipped]) -> bool:
         elif len(inside) <= 1:
             _property(name, line, calendar)
         if name == "END" and value in inside:
+            if value == "VCALENDAR":
+                _unended(inside, calendar, skipped)
             inside = inside[: inside.index(value)]
             if value in ("VEVENT", "VTIMEZONE"):
                 _ended(value, b"\n".join(block), calendar, skipped)

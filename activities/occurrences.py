@@ -16,7 +16,7 @@ from activities.plain import Skipped
 
 INSTANCES = 200
 WALKED = 150_000
-BUDGET = 4_000_000
+BUDGET = 3_000_000
 EVENTS = 10_000
 YEARLY = re.compile(r"FREQ=YEARLY|BY(MONTH|DAY|MONTHDAY)=[^;]+|UNTIL=[^;]+|COUNT=\d+|INTERVAL=[1-9]\d*|WKST=\w+")
 # icalendar keeps the zones it has read in one place for the whole process.
@@ -70,14 +70,20 @@ class _Series:
 
 
 def between(
-    calendars: Sequence[ics_files.Calendar], start: datetime, end: datetime, skipped: list[Skipped]
+    calendars: Sequence[ics_files.Calendar],
+    start: datetime,
+    end: datetime,
+    skipped: list[Skipped],
+    *,
+    most: int = EVENTS,
 ) -> Iterator[Found]:
     """Every instance between the two times; what cannot be read or expanded is added to `skipped`.
 
-    The zone of `start` is the user's: days and floating times are meant there.
+    The zone of `start` is the user's: days and floating times are meant there. most: events that are looked at.
     """
     budget = BUDGET
-    for series in _read(calendars, start, end, skipped):
+    near = _near(calendars, start, end, most, skipped)
+    for series in _read(calendars, near, skipped):
         try:
             budget -= _cost(series, start, end)
             if budget < 0:
@@ -87,11 +93,8 @@ def between(
             skipped.append(_skip(series.source, series.id, error))
 
 
-def _read(
-    calendars: Sequence[ics_files.Calendar], start: datetime, end: datetime, skipped: list[Skipped]
-) -> list[_Series]:
-    """The series that may have an instance between the two times; copies of one event in several files are one."""
-    near = _near(calendars, start, end, skipped)
+def _read(calendars: Sequence[ics_files.Calendar], near: dict[str, None], skipped: list[Skipped]) -> list[_Series]:
+    """The series of these UIDs; copies of one event in several files are one."""
     found: dict[str, _Series] = {}
     with _ZONES:
         for calendar in calendars:
@@ -102,9 +105,9 @@ def _read(
 
 
 def _near(
-    calendars: Sequence[ics_files.Calendar], start: datetime, end: datetime, skipped: list[Skipped]
+    calendars: Sequence[ics_files.Calendar], start: datetime, end: datetime, most: int, skipped: list[Skipped]
 ) -> dict[str, None]:
-    """The UIDs that have to be looked at."""
+    """The UIDs that may have an instance between the two times."""
     near: dict[str, None] = {}
     for calendar in calendars:
         uids = [
@@ -112,10 +115,10 @@ def _near(
             for uid, blocks in calendar.events.items()
             if not all(ics_files.far(block, start, end) for block in blocks)
         ]
-        taken = uids[: EVENTS - len(near)]
+        taken = uids[: most - len(near)]
         near.update(dict.fromkeys(taken))
         if len(taken) < len(uids):
-            why = f"{len(uids) - len(taken)} events are left out: more than {EVENTS} would have to be worked out"
+            why = f"{len(uids) - len(taken)} events are left out: more than {most} would have to be worked out"
             skipped.append(Skipped(file=calendar.file, why=why))
     return near
 
@@ -136,6 +139,7 @@ def _read_events(series: _Series, calendar: ics_files.Calendar, skipped: list[Sk
         try:
             event = icalendar.Event.from_ical(plain.decode(block, "utf-8", series.notes))
             _check(event)
+            event["UID"] = icalendar.vText(series.id)  # copies that have none belong together
             series.events.append(event)
         except Exception as error:  # one broken event must not hide the others
             skipped.append(_skip(calendar, series.id, error))
@@ -193,8 +197,8 @@ def _stop(series: _Series, start: datetime, end: datetime) -> datetime:
     for first, rule in series.rules:
         begin = max(start, _local(first, start))
         count = recurrence.instances(rule, begin, end)
-        if begin < end and count > 2 * INSTANCES:
-            stop = min(stop, begin + (end - begin) * INSTANCES / count)
+        if begin < end and count > 4 * INSTANCES:  # the count is an upper bound
+            stop = min(stop, begin + (end - begin) * 2 * INSTANCES / count)
     return stop
 
 

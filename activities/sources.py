@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from activities.tool import Context
+from store.runs import Runs
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,7 @@ class Sources:
     calendar: Path
 
 
-def of(context: Context) -> Sources:
-    """The sources of the run in `context`."""
-    return Sources(inbox=context.settings.inbox, calendar=context.settings.calendar)
+async def of(context: Context) -> Sources:
+    """The sources of the run in `context`: its own, where it was started with some, else the settings'."""
+    inbox, calendar = await Runs(context.database, context.namespace).sources(context.run_id)
+    return Sources(inbox=inbox or context.settings.inbox, calendar=calendar or context.settings.calendar)

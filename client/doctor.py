@@ -111,7 +111,7 @@ async def _database(settings: Settings) -> Check:
         store = await database.connect(settings)
         await store.close()
     except (errors.DayflowError, OSError) as error:
-        return Check("store", "broken", "cannot be used", str(error))
+        return Check("store", "broken", "cannot be used", variables.shown(str(error)))
     return Check("store", "ok", variables.shown(settings.database))
 
 

@@ -1,5 +1,6 @@
 """Ports on loopback: whether one is free, and if not, which program has it."""
 
+import contextlib
 import errno
 import os
 import shutil
@@ -40,13 +41,17 @@ def holder(port: int) -> str | None:
 def _by_proc(port: int) -> str | None:
     sockets = {f"socket:[{inode}]" for inode in _inodes(port)}
     for process in PROC.glob("[0-9]*") if sockets else ():
-        try:
-            held = {os.readlink(file) for file in process.joinpath("fd").iterdir()}
-            if held & sockets:
-                return f"{process.joinpath('comm').read_text().strip()} (pid {process.name})"
-        except OSError:
-            continue
+        if sockets.intersection(_open_files(process)):
+            return f"{process.joinpath('comm').read_text().strip()} (pid {process.name})"
     return None
+
+
+def _open_files(process: Path) -> Iterator[str]:
+    """What the process has open, as far as we may know; it can end while we look."""
+    with contextlib.suppress(OSError):
+        for file in process.joinpath("fd").iterdir():
+            with contextlib.suppress(OSError):
+                yield os.readlink(file)
 
 
 def _inodes(port: int) -> Iterator[str]:

@@ -9,7 +9,8 @@ AUTOMATIC_SENDER = re.compile(
     r"no-?reply|do-?not-?reply|newsletter|\bnews@|notifications?@|mailer-daemon|postmaster|digest@", re.IGNORECASE
 )
 AUTOMATIC_TEXT = re.compile(
-    r"unsubscribe|because you (?:are )?subscribed|newsletter|abmelden|abbestellen|view (?:this|it) in (?:your )?browser|"
+    r"unsubscribe|because you (?:are )?subscribed|newsletter|abmelden|abbestellen|"
+    r"view (?:this|it) in (?:your )?browser|"
     r"automatic reply|auto-?reply|out of office|abwesenheitsnotiz|do not reply to this",
     re.IGNORECASE,
 )

@@ -1,5 +1,6 @@
 """The tool `read_calendar`."""
 
+import asyncio
 from datetime import datetime
 
 from pydantic import Field
@@ -25,11 +26,12 @@ class ReadCalendar(Arguments):
     range: calendars.Range = Field("today", description='"today", or "week" for today and the six days after')
 
 
-def read_calendar(arguments: ReadCalendar, context: Context) -> calendars.Agenda:
+async def read_calendar(arguments: ReadCalendar, context: Context) -> calendars.Agenda:
     """The agenda of the run's calendar, counted from now."""
     zone = context.settings.timezone
     start, end = calendars.span(arguments.range, datetime.now(zone))
-    return calendars.read(sources.of(context).calendar, start=start, end=end, zone=zone)
+    calendar = (await sources.of(context)).calendar
+    return await asyncio.to_thread(calendars.read, calendar, start=start, end=end, zone=zone)
 
 
 TOOL = Tool(run=read_calendar, arguments=ReadCalendar, declares=Read())

@@ -1,5 +1,7 @@
 """The tool `read_inbox`."""
 
+import asyncio
+
 from pydantic import Field
 
 from activities import mailbox, sources
@@ -21,10 +23,10 @@ class ReadInbox(Arguments):
     unread_only: bool = Field(False, description="true leaves out messages that the user has read")
 
 
-def read_inbox(arguments: ReadInbox, context: Context) -> mailbox.Inbox:
+async def read_inbox(arguments: ReadInbox, context: Context) -> mailbox.Inbox:
     """The newest messages of the run's inbox."""
-    inbox = sources.of(context).inbox
-    return mailbox.read(inbox, limit=arguments.limit, unread_only=arguments.unread_only)
+    inbox = (await sources.of(context)).inbox
+    return await asyncio.to_thread(mailbox.read, inbox, limit=arguments.limit, unread_only=arguments.unread_only)
 
 
 TOOL = Tool(run=read_inbox, arguments=ReadInbox, declares=Read())

@@ -4,7 +4,6 @@ import os
 import platform
 import time
 import webbrowser
-from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -88,16 +87,16 @@ def logs(
 
     Example: `dayflow logs worker -n 100 -f`
     """
-    files = _logs(environment.load(), part)
-    for file in files:
+    ends = {file: _size(file) for file in _logs(environment.load(), part)}
+    for file in ends:
         if file.exists():
-            _heading(file, only=len(files) == 1)
-            for line in file.read_text(errors="replace").splitlines()[-lines:] if lines else ():
+            _heading(file, only=len(ends) == 1)
+            for line in _whole_lines(file, 0, ends)[-lines:] if lines else ():
                 output.say(line)
-    if not follow and not any(file.exists() for file in files):
+    if not follow and not any(ends.values()):
         output.note("No log yet: `dayflow up` starts what writes it.")
     if follow:
-        _follow(files)
+        _follow(ends)
 
 
 def open_ui(
@@ -212,12 +211,15 @@ def _heading(file: Path, *, only: bool) -> None:
         output.say(f"==> {file.stem} <==")
 
 
-def _follow(files: list[Path]) -> None:
-    seen = {file: file.stat().st_size if file.exists() else 0 for file in files}
-    last = files[0] if len(files) == 1 else None
+def _follow(ends: dict[Path, int]) -> None:
+    """Print what comes after these ends of the files."""
+    last = next(iter(ends)) if len(ends) == 1 else None
     while True:
-        for file in files:
-            for line in _grown(file, seen):
+        for file, seen in list(ends.items()):
+            size = _size(file)
+            ends[file] = size
+            # A log that has shrunk was put aside when it grew too large, and begun anew.
+            for line in _whole_lines(file, seen if seen <= size else 0, ends):
                 if last is not file:
                     _heading(file, only=False)
                 last = file
@@ -225,19 +227,19 @@ def _follow(files: list[Path]) -> None:
         time.sleep(FOLLOW_S)
 
 
-def _grown(file: Path, seen: dict[Path, int]) -> Iterator[str]:
-    """The whole lines that came since the last look."""
-    size = file.stat().st_size if file.exists() else 0
-    if size < seen[file]:  # put aside when it grew too large, and begun anew
-        seen[file] = 0
-    if size == seen[file]:
-        return
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+def _whole_lines(file: Path, start: int, ends: dict[Path, int]) -> list[str]:
+    """The lines from here to the end; a line that is half written is left, and the end set before it."""
+    if ends[file] <= start:
+        return []
     with file.open("rb") as log:
-        log.seek(seen[file])
-        whole, newline, _ = log.read().rpartition(b"\n")
-    seen[file] += len(whole) + len(newline)
-    if newline:
-        yield from whole.decode(errors="replace").split("\n")
+        log.seek(start)
+        whole, newline, half = log.read(ends[file] - start).rpartition(b"\n")
+    ends[file] -= len(half)
+    return whole.decode(errors="replace").split("\n") if newline else []
 
 
 def _opened(address: str) -> bool:

@@ -1,6 +1,5 @@
 """Reading a user's inbox: every claim of `activities.mailbox` on real files."""
 
-import asyncio
 import base64
 import json
 import os
@@ -564,7 +563,7 @@ async def test_the_tool_reads_the_samples_that_are_shipped(tmp_path: Path) -> No
         attempt=1,
     )
 
-    inbox = await asyncio.to_thread(read_inbox.read_inbox, read_inbox.ReadInbox(), context)
+    inbox = await read_inbox.read_inbox(read_inbox.ReadInbox(), context)
 
     assert (inbox.total, inbox.shown, inbox.skipped) == (8, 8, [])
     assert [message.notes for message in inbox.messages] == [[]] * 8

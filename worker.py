@@ -22,6 +22,8 @@ HEARTBEAT_THROTTLE = timedelta(seconds=0.5)
 # What a stopping worker gives its activities to come to an end.
 GRACE = timedelta(seconds=2)
 SLOTS = 100
+# Parts of the workflow that keep nothing at module level: they need no copy for each run.
+PASSED = ("workflows.steps", "workflows.acting", "workflows.hearing")
 
 
 def sandboxed() -> "SandboxedWorkflowRunner":
@@ -29,7 +31,7 @@ def sandboxed() -> "SandboxedWorkflowRunner":
     from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
     from temporalio.workflow import SandboxImportNotificationPolicy as Policy
 
-    allowed = SandboxRestrictions.default.with_passthrough_modules("domain", "workflows.steps")
+    allowed = SandboxRestrictions.default.with_passthrough_modules("domain", *PASSED)
     policy = Policy.WARN_ON_DYNAMIC_IMPORT | Policy.RAISE_ON_UNINTENTIONAL_PASSTHROUGH
     return SandboxedWorkflowRunner(dataclasses.replace(allowed, import_notification_policy=policy))
 
@@ -41,23 +43,32 @@ async def host(client: "Client", settings: "Settings", task_queue: str) -> Async
 
     from activities.agents import Agents
     from activities.model import Model
+    from activities.people import People
     from activities.runner import Runner
     from activities.tools import discover
     from client import server
     from store import database
+    from store.effects import Effects
     from store.ledger import Ledger
     from workflows.agent_run import AgentRun
 
     store = await database.connect(settings)
     ledger, tools = Ledger(store), discover()
     attributes = await server.register_search_attributes(client)
+    people = People(settings, Effects(store))
     agents = Agents(settings, store, tools, search_attributes=attributes)
     worker = Worker(
         client,
         task_queue=task_queue,
         workflows=[AgentRun],
         workflow_runner=sandboxed(),
-        activities=[agents.load, Model(settings, ledger).call, *Runner(settings, store, ledger).activities(tools)],
+        activities=[
+            agents.load,
+            Model(settings, ledger).call,
+            people.check_authority,
+            people.resolve_effect,
+            *Runner(settings, store).activities(tools),
+        ],
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
         max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,

@@ -7,9 +7,9 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.tool import Tool
 from domain import agent, errors, request, spend
-from domain.agent import Agent, Definition
+from domain.agent import Agent, Definition, Rule
 from domain.request import LoadRequest, RunRequest
-from domain.tool import ToolSpec
+from domain.tool import Effect, ToolSpec
 from store.database import Database
 from store.runs import Runs
 from store.settings import Settings
@@ -56,11 +56,21 @@ class Agents:
             max_tokens=found.max_tokens,
             tools=sorted(map(self._spec, found.tools), key=lambda tool: tool.name),
             limits=limits,
+            rules=self._rules(found),
             price=price,
             requested_by=wanted.requested_by,
             search_attributes=self._search_attributes,
             simulated=self._settings.sandbox_answers,
         )
+
+    def _rules(self, found: Agent) -> list[Rule]:
+        """The agent's rules, and for tools that it has none for, what the tool itself asks for."""
+        own = {rule.tool: rule for rule in found.rules}
+        for name in found.tools:
+            declares = self._spec(name).declares
+            if name not in own and isinstance(declares, Effect) and declares.approval:
+                own[name] = Rule(tool=name, **declares.approval.model_dump())
+        return list(own.values())
 
     def _default_model(self, found: Agent) -> str:
         return spend.SANDBOX_MODEL if self._settings.sandbox_answers else found.model

@@ -1,18 +1,19 @@
 """Money: whole numbers of a currency's smallest unit, and the decimals that people and models read."""
 
+import re
 from decimal import Decimal
 
 # As the payment provider counts; see docs.stripe.com/currencies. All others have two.
-NO_DECIMALS = frozenset("BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF VND VUV XAF XOF XPF".split())
-THREE_DECIMALS = frozenset("BHD JOD KWD OMR TND".split())
+NO_DECIMALS = re.compile("BIF|CLP|DJF|GNF|JPY|KMF|KRW|MGA|PYG|RWF|VND|VUV|XAF|XOF|XPF")
+THREE_DECIMALS = re.compile("BHD|JOD|KWD|OMR|TND")
 
 
 def decimals(currency: str) -> int:
     """How many decimals an amount in this currency has."""
     code = currency.upper()
-    if code in NO_DECIMALS:
+    if NO_DECIMALS.fullmatch(code):
         return 0
-    return 3 if code in THREE_DECIMALS else 2
+    return 3 if THREE_DECIMALS.fullmatch(code) else 2
 
 
 def text(minor: int, currency: str) -> str:
@@ -21,7 +22,7 @@ def text(minor: int, currency: str) -> str:
 
 
 def minor(amount: str, currency: str) -> int:
-    """"59.90" EUR is 5990; a ValueError says what is wrong with it."""
+    """For EUR "59.90" is 5990; a ValueError says what is wrong with it."""
     places = decimals(currency)
     if len(amount.partition(".")[2]) > places:
         shown = f"{places} decimals" if places else "no decimals"

@@ -42,7 +42,7 @@ async def host(client: Client, settings: Settings, contender: Contender, steps: 
     """A worker for runs of `steps` steps of one contender, in this process."""
     store = await database.connect(settings)
     ledger = Ledger(store)
-    tools = Runner(settings, store, ledger).activities(scenario.TOOLS)
+    tools = Runner(settings, store).activities(scenario.TOOLS)
     process = Worker(
         client,
         task_queue=scenario.TASK_QUEUE,

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from client import output
-from client.commands import inspect, runs, stack
+from client.commands import inspect, people, runs, stack
 from client.output import Exit
 from domain import errors
 
@@ -29,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Durable AI agents on Temporal. Begin with `dayflow brief`; kill it at any moment; `dayflow resume` goes on.",
 )
-for group in (runs, inspect, stack):
+for group in (runs, people, inspect, stack):
     group.register(app)
 
 

@@ -9,20 +9,24 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
-from temporalio.api.enums.v1 import EventType, TaskQueueType
+from temporalio.api.enums.v1 import EventType, ResetReapplyExcludeType, TaskQueueType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, ResetWorkflowExecutionRequest
 from temporalio.client import (
     Client,
     WorkflowExecution,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from client.converter import CONVERTER
 from client.replay import Replayed, replay
 from domain import errors, views
+from domain.model import ModelCall
 from domain.state import RunState
 from domain.status import Status
 
@@ -161,19 +165,66 @@ class Dayflow:
         except RPCError as error:
             raise _not_found(error, run_id) from None
 
+    async def decide(self, run_id: str, decision: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """Send a decision and wait for what becomes of it; the same `decision_id` again is the same decision."""
+        handle = self.client.get_workflow_handle(run_id)
+        try:
+            answer: dict[str, Any] = await handle.execute_update(
+                "decide", decision, id=str(decision["decision_id"]), rpc_timeout=timedelta(seconds=seconds)
+            )
+        except (WorkflowUpdateRPCTimeoutOrCancelledError, WorkflowUpdateFailedError):
+            raise errors.Unreachable(
+                f"{run_id} did not answer within {seconds:g} s; the decision may have been taken: "
+                f"`dayflow decisions {run_id}` shows it"
+            ) from None
+        except RPCError as error:
+            raise _not_found(error, run_id) from None
+        return answer
+
+    async def waiting(self) -> list[dict[str, Any]]:
+        """What waits for a person, over all runs; read from what the runs publish, without replaying them."""
+        query = (
+            f'{RUNS} AND DayflowStatus IN ("awaiting_approval", "awaiting_resolution") AND ExecutionStatus = "Running"'
+        )
+        rows: list[dict[str, Any]] = []
+        async for found in self.client.list_workflows(query, page_size=1000):
+            memo = await found.memo()
+            rows += [{"run_id": found.id, **one} for one in memo.get("pending", [])]
+        return rows
+
     async def reset_failed(self, run: Run) -> None:
         """Let a failed run go on: reset to the workflow task that scheduled the activity that failed."""
-        events = await self.events(run.run_id, run.execution)
-        point = _failed_task(events)
+        point = _failed_task(await self.events(run.run_id, run.execution))
         if point is None:
             raise errors.Refused(f"{run.run_id} failed by itself, not by a part that failed; start a new run instead")
+        await self.reset(run.run_id, point)
+
+    async def reset_point(self, run_id: str, step: int) -> int:
+        """The workflow task that asked the model for a step, in the newest execution."""
+        events = await self.events(run_id)
+        for event in events:
+            call = event.activity_task_scheduled_event_attributes
+            if call.activity_type.name == "call_model":
+                asked = (await CONVERTER.decode(call.input.payloads, [ModelCall]))[0]
+                if asked.step == step:
+                    return call.workflow_task_completed_event_id
+        raise errors.NotFound(f"{run_id} has no step {step} to go on from; `dayflow steps {run_id}` lists them")
+
+    async def reset(self, run_id: str, point: int) -> None:
+        """Reset a run. What people decided after the point is not decided again by itself."""
+        told = await self._describe(run_id, None)
+        none_again = [
+            ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL,
+            ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_UPDATE,
+        ]
         await self.client.workflow_service.reset_workflow_execution(
             ResetWorkflowExecutionRequest(
                 namespace=self.client.namespace,
-                workflow_execution=ExecutionId(workflow_id=run.run_id, run_id=run.execution),
-                reason="dayflow resume",
+                workflow_execution=ExecutionId(workflow_id=run_id, run_id=told.run_id),
+                reason="dayflow reset",
                 workflow_task_finish_event_id=point,
                 request_id=str(uuid.uuid4()),
+                reset_reapply_exclude_types=none_again,
             )
         )
 

@@ -46,6 +46,7 @@ class Action(BaseModel):
     effect: bool
     status: Status = "proposed"
     attempts: int = 0
+    from_ledger: bool = False
     idempotency_key: str | None = None
     intent: str | None = None
     amount: Decimal | None = None

@@ -34,10 +34,13 @@ def needed(action: Action) -> bool:
 
 def authority(state: RunState, decision: Decision, action: Action) -> Authority:
     """What `check_authority` has to know."""
+    sha256 = action.arguments_sha256
+    if decision.verdict == "edit":
+        sha256 = actions.arguments_digest(action.tool, decision.arguments or {})
     return Authority(
         run=state.first_execution_run_id,
         decision=decision,
-        arguments_sha256=action.arguments_sha256,
+        arguments_sha256=sha256,
         role=action.rule.role if action.rule else None,
         amount=str(action.amount) if action.amount is not None else None,
         requested_by=state.frozen().requested_by,

@@ -145,6 +145,11 @@ def parse(verdict: Verdict | None, raw: Sequence[Any]) -> Decision:
         raise errors.BadRequest(f"malformed: {explain(error)}") from None
 
 
+def same_person(one: str, other: str | None) -> bool:
+    """Whether two names mean one person, however they are spelt."""
+    return other is not None and one.strip().casefold() == other.strip().casefold()
+
+
 def objection(decision: Decision, action: Action | None, requested_by: str | None, now: datetime) -> str | None:
     """Why a decision cannot be taken, as far as the run itself can tell."""
     if action is None:
@@ -159,7 +164,7 @@ def objection(decision: Decision, action: Action | None, requested_by: str | Non
         return "expired: the decision was good until " + decision.expires_at.isoformat()
     if action.expires_at and action.expires_at <= now:
         return "expired: the request was open until " + action.expires_at.isoformat()
-    if decision.approver == requested_by:
+    if same_person(decision.approver, requested_by):
         return "own request: who asks for it may not decide it"
     if action.conflict and decision.verdict == "approve" and not decision.again:
         return f'conflict: {action.conflict.run_id} holds the same intent; approve with "again": true'

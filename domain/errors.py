@@ -10,8 +10,11 @@ DayflowError
 ├── ArgumentsChanged    the same idempotency key with other arguments
 ├── Again          the destination is busy or out of reach; the same key may be sent again
 ├── Uncertain      it may or may not have happened
+├── IntentHeld     another action holds the same intent
 └── Broken         the record contradicts itself (digest, transcript); a person has to look
 """
+
+from domain.tool import Conflict
 
 
 class DayflowError(Exception):
@@ -56,6 +59,14 @@ class Again(DayflowError):
 
 class Uncertain(DayflowError):
     """It may or may not have happened."""
+
+
+class IntentHeld(DayflowError):
+    """Another action holds the same intent; `conflict` says which."""
+
+    def __init__(self, conflict: Conflict) -> None:
+        self.conflict = conflict
+        super().__init__(f"{conflict.run_id} holds the same intent by its action {conflict.action_id}")
 
 
 class Broken(DayflowError):

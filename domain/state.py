@@ -292,7 +292,7 @@ class RunState(BaseModel):
         """Write down what became of an action."""
         action.status = "done" if result.outcome == "done" else "failed"
         action.result, action.attempts, action.finished_at = result.content, result.attempts, now
-        action.intent = action.intent or result.intent
+        action.intent, action.from_ledger = action.intent or result.intent, result.from_ledger
         if action.status == "done" and self._saves_plan(action):
             self.plan = Plan.model_validate(action.arguments)
             self.move(Status.RUNNING, now)

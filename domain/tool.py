@@ -136,11 +136,16 @@ class Preparation(BaseModel):
 
 
 class Prepared(BaseModel):
-    """What is known of an effect before it runs. refusal: why it cannot run as it is, for the model."""
+    """What is known of an effect before it runs.
+
+    refusal: why it cannot run as it is, for the model. already: it was done before with these arguments, by an
+    earlier course of the same run; nothing will be sent, and nobody is asked again.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     refusal: str | None = None
+    already: bool = False
     intent: str | None = None
     amount: Decimal | None = None
     conflict: Conflict | None = None

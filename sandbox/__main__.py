@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from domain import errors
-from sandbox import app, script
+from sandbox import app, mail, script
 from sandbox.errors import BadScript
 from store import settings
 
@@ -23,11 +23,19 @@ def main() -> int:
     except (errors.BadSetting, BadScript) as error:
         return _refuse(str(error))
     try:
-        application = app.build(chosen.home, played, journal_bodies=chosen.journal_bodies)
+        application = app.build(
+            chosen.home,
+            played,
+            journal_bodies=chosen.journal_bodies,
+            smtp_port=chosen.smtp_port,
+            imap_port=chosen.imap_port,
+        )
     except OSError as error:
         return _refuse(f"cannot keep a journal in {str(chosen.home)!r}: {error.strerror}. Give another --home.")
     try:
         asyncio.run(app.serve(application, chosen.port))
+    except mail.CannotServe as error:
+        return _refuse(str(error))
     except (OSError, OverflowError) as error:
         return _refuse(f"cannot serve on {app.HOST}:{chosen.port}: {_why(error)}. Give another --port.")
     return 0
@@ -47,7 +55,13 @@ def _arguments(defaults: settings.Settings) -> argparse.Namespace:
     chosen = parser.parse_args()
     chosen.home = chosen.home.expanduser().absolute()
     chosen.journal_bodies = chosen.journal_bodies != "off"
+    chosen.smtp_port = _beside(defaults.sandbox_smtp, chosen.port, 1)
+    chosen.imap_port = _beside(defaults.sandbox_imap, chosen.port, 2)
     return chosen
+
+
+def _beside(given: int | None, port: int, by: int) -> int:
+    return settings.beside(port, by) if given is None else given
 
 
 def _why(error: Exception) -> str:

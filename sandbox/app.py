@@ -6,7 +6,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from sandbox import control, messages, validator
+from sandbox import control, mail, messages, payments, validator
 from sandbox.journal import Journal
 from sandbox.model import Model
 from sandbox.script import Script
@@ -15,14 +15,18 @@ HOST = "127.0.0.1"
 SHUTDOWN_SECONDS = 1.0
 
 
-def build(home: Path, script: Script | None = None, *, journal_bodies: bool = True) -> web.Application:
-    """Compose every stand-in into one application."""
+def build(
+    home: Path, script: Script | None = None, *, journal_bodies: bool = True, smtp_port: int = 0, imap_port: int = 0
+) -> web.Application:
+    """Compose every stand-in into one application. A port of 0 picks a free one."""
     app = web.Application(client_max_size=validator.MAX_BYTES)
     journal = Journal(home / "sandbox" / "messages.jsonl", bodies=journal_bodies)
     model = Model(script)
     model.remember(journal.heads())
     messages.mount(app, model, journal)
     control.mount(app, home)
+    mail.mount(app, home, smtp_port, imap_port)
+    payments.mount(app, home / "sandbox")
     app.on_cleanup.append(_close)
     return app
 

@@ -1,6 +1,7 @@
 """The ledger: a row is committed as `begun` before anything leaves, and with its end before anyone is told.
 
-Model calls and effects share the table: a model call is an effect whose destination takes no key.
+Model calls and effects share the table: a model call is an effect whose destination takes no key. This is the model's
+side of it; the effects are in `store.effects`.
 """
 
 import hashlib
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from domain import errors
@@ -33,6 +34,8 @@ class Entry:
     position: int
     name: str
     digest: str
+    action_id: str | None = None
+    arguments: dict[str, Any] | None = None
     intent: str | None = None
     holds: str | None = None
 
@@ -65,20 +68,15 @@ class Ledger:
         self._database = database
 
     async def begin(self, entry: Entry) -> Begun:
-        """Commit the row as begun, or find the answer that it already has.
+        """Commit the row of a model call as begun, or find the answer that it already has.
 
-        Raises `errors.ArgumentsChanged` if the key of an effect was begun with another digest. A model call may be
-        worded anew: only an answer to the same request is used again.
+        A stored answer is the answer, also after a reset that made the request another one: it is not paid again.
         """
         async with self._database.transaction(entry.key) as connection:
             row = await self._row(connection, entry.key)
             if row is None:
                 return await self._first(connection, entry)
-            if row.digest != entry.digest and entry.kind == "effect":
-                raise errors.ArgumentsChanged(
-                    f"{entry.name} of step {entry.step} was begun with other arguments under the key {entry.key}"
-                )
-            if row.status == "done" and row.digest == entry.digest:
+            if row.status == "done":
                 return Begun(row.attempts, row.result, row.possibly_paid or [], row.failures, row.began_at)
             return await self._again(connection, entry, row)
 
@@ -116,6 +114,13 @@ class Ledger:
                 update(ledger).where(ledger.c.key == key).values(failures=row.failures + 1, **ended)
             )
 
+    async def forget(self, namespace: str, run_id: str, step: int) -> int:
+        """Drop the stored answers of a run's model calls from a step on; how many there were."""
+        mine = (ledger.c.namespace == namespace) & (ledger.c.run_id == run_id) & (ledger.c.kind == "model")
+        async with self._database.transaction(run_id) as connection:
+            gone = await connection.execute(delete(ledger).where(mine, ledger.c.step >= step))
+            return gone.rowcount
+
     async def rows(self, namespace: str, run_id: str) -> list[dict[str, Any]]:
         """All rows of a run, oldest first."""
         async with self._database.reading() as connection:
@@ -137,8 +142,6 @@ class Ledger:
         """Begin another attempt; one that is still `begun` was sent, and may have been paid."""
         paid = list(row.possibly_paid or [])
         if row.status == "begun":
-            paid.append(row.usage or {})
-        if row.status == "done":
             paid.append(row.usage or {})
         begun = {"status": "begun", "attempts": row.attempts + 1, "possibly_paid": paid, "usage": None}
         await connection.execute(

@@ -82,6 +82,8 @@ ledger = Table(
     Column("name", String(200), nullable=False),
     Column("status", String(10), nullable=False),
     Column("digest", String(64), nullable=False),
+    Column("action_id", String(100)),
+    Column("arguments", Json),
     Column("intent", Words),
     Column("holds", Words),
     Column("attempts", Integer, nullable=False),
@@ -91,6 +93,7 @@ ledger = Table(
     Column("possibly_paid", Json),
     Column("error", Words),
     Column("began_at", Utc, nullable=False),
+    Column("last_sent_at", Utc),
     Column("ended_at", Utc),
 )
 _HOLDING = text("holds IS NOT NULL AND status IN ('begun', 'unknown', 'done')")

@@ -15,6 +15,10 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from domain import errors
 
 SAMPLES = Path(__file__).resolve().parent.parent / "sandbox" / "samples"
+HIGHEST_PORT = 65535
+# The one mailbox of the sandbox. No secret: it is on loopback, and holds what Dayflow itself sent.
+SANDBOX_MAIL_USER = "dayflow@example.com"
+SANDBOX_MAIL_PASSWORD = "sandbox"
 
 
 class Settings(BaseSettings):
@@ -26,6 +30,12 @@ class Settings(BaseSettings):
     port: int = Field(7233, alias="DAYFLOW_PORT", ge=1, le=65535, description="embedded Temporal server (gRPC)")
     ui_port: int = Field(8233, alias="DAYFLOW_UI_PORT", ge=1, le=65535, description="embedded Temporal web UI")
     sandbox_port: int = Field(8234, alias="DAYFLOW_SANDBOX_PORT", ge=1, le=65535, description="the sandbox's HTTP port")
+    sandbox_smtp: int | None = Field(
+        None, alias="DAYFLOW_SANDBOX_SMTP_PORT", ge=0, le=65535, description="its SMTP port (default: the one after)"
+    )
+    sandbox_imap: int | None = Field(
+        None, alias="DAYFLOW_SANDBOX_IMAP_PORT", ge=0, le=65535, description="its IMAP port (default: the next one)"
+    )
     model: str | None = Field(None, alias="DAYFLOW_MODEL", description="model id for runs that name none")
     database_url: str | None = Field(
         None,
@@ -95,6 +105,28 @@ class Settings(BaseSettings):
     def sandbox_url(self) -> str:
         """Base address of the sandbox of this home."""
         return f"http://127.0.0.1:{self.sandbox_port}"
+
+    @property
+    def sandbox_mails(self) -> bool:
+        """Whether mail goes to the sandbox: no mail server was given."""
+        return self.smtp_host is None
+
+    @property
+    def sandbox_smtp_port(self) -> int:
+        """Where the sandbox takes mail."""
+        return beside(self.sandbox_port, 1) if self.sandbox_smtp is None else self.sandbox_smtp
+
+    @property
+    def sandbox_imap_port(self) -> int:
+        """Where the sandbox shows mail."""
+        return beside(self.sandbox_port, 2) if self.sandbox_imap is None else self.sandbox_imap
+
+
+def beside(port: int, by: int) -> int:
+    """The port so many after another one, or before it where the ports end. 0 stays: any free one."""
+    if port == 0:
+        return 0
+    return port + by if port + by <= HIGHEST_PORT else port - by
 
 
 def load() -> Settings:

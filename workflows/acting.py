@@ -45,14 +45,13 @@ class Acting:
     async def _effect(self, action: Action, tool: ToolSpec) -> None:
         """Ask whoever has a say, run it once, and hold what is unclear, until it has an end."""
         while action.open:
-            if not await self._cleared(action):
-                continue
-            await workflow.wait_condition(lambda: not self._state.paused)
-            if action.status == "proposed" or action.status == "approved":
-                self._outcome(action, await self._tool(action, tool))
             if action.status == "unknown":
                 self._publish()
                 await workflow.wait_condition(lambda: action.status != "unknown")
+            elif await self._cleared(action):
+                await workflow.wait_condition(lambda: not self._state.paused)
+                if action.open:
+                    self._outcome(action, await self._tool(action, tool))
 
     def _outcome(self, action: Action, result: ToolResult) -> None:
         """Settle an attempt, or let the action wait for a person."""
@@ -77,6 +76,11 @@ class Acting:
             self._state.end_without_running(action, "failed", prepared.refusal, now)
             return False
         approvals.inform(action, prepared)
+        if prepared.already:
+            return True
+        if prepared.conflict and prepared.conflict.changed:
+            approvals.hold(self._state, action, _met(action), now)
+            return False
         if by := self._state.actions.refused_before(action):
             approvals.refuse_again(self._state, action, by, now)
             return False
@@ -110,3 +114,8 @@ class Acting:
             why = cause.message if isinstance(cause, ApplicationError) else str(cause or error)
             outcome = "unknown" if action.effect else "failed"
             return ToolResult.model_validate({"content": f"The tool did not finish: {why}", "outcome": outcome})
+
+
+def _met(action: Action) -> ToolResult:
+    text = f"This run carried {action.tool} out before in this place, with other arguments; nothing was sent now."
+    return ToolResult(content=text, outcome="changed arguments", attempts=0, conflict=action.conflict)

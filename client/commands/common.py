@@ -3,8 +3,8 @@
 import asyncio
 import sys
 import time
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from store import settings as environment
 if TYPE_CHECKING:
     from client.dayflow import Dayflow, Run
     from domain.state import Step
+    from store.database import Database
     from store.settings import Settings
 
 ENDED = {Status.DONE, Status.CANCELLED}
@@ -67,15 +68,23 @@ async def set_sources(
     settings: "Settings", dayflow: "Dayflow", run_id: str, inbox: Path | None, calendar: Path | None
 ) -> None:
     """Tell the store where this run reads from, so that every worker and every resume reads there."""
-    from store import database
     from store.runs import Runs
 
-    store = await database.connect(settings)
+    resolved = [path.expanduser().absolute() if path else None for path in (inbox, calendar)]
+    async with store(settings) as database:
+        await Runs(database, dayflow.client.namespace).set_sources(run_id, *resolved)
+
+
+@asynccontextmanager
+async def store(settings: "Settings | None" = None) -> "AsyncIterator[Database]":
+    """The store, for as long as the block runs."""
+    from store import database
+
+    opened = await database.connect(settings or environment.load())
     try:
-        resolved = [path.expanduser().absolute() if path else None for path in (inbox, calendar)]
-        await Runs(store, dayflow.client.namespace).set_sources(run_id, *resolved)
+        yield opened
     finally:
-        await store.close()
+        await opened.close()
 
 
 @contextmanager

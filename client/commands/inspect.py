@@ -47,9 +47,20 @@ def steps(run_id: RunArgument, json: Json = False) -> None:
     common.run_async(_steps(run_id, json))
 
 
-def actions(run_id: RunArgument, json: Json = False) -> None:
-    """Show one row for each tool call: id, tool, status, attempts."""
-    common.run_async(_actions(run_id, json))
+def actions(
+    run_id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="The run's id.")] = None,
+    unknown: Annotated[
+        bool, typer.Option("--unknown", help="Over all runs: effects of which nobody knows whether they happened.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show one row for each tool call: id, tool, status, attempts, idempotency key.
+
+    Example: `dayflow actions --unknown`
+    """
+    if unknown == (run_id is not None):
+        output.fail("name a run, or ask for `--unknown` ones over all runs")
+    common.run_async(_unknown(json) if run_id is None else _actions(run_id, json))
 
 
 def transcript(run_id: RunArgument) -> None:
@@ -132,12 +143,32 @@ async def _steps(run_id: str, json: bool) -> None:
 
 async def _actions(run_id: str, json: bool) -> None:
     state = await _state(run_id)
-    rows = [views.action(action) for action in state.actions]
+    rows = [views.action(action) for action in state.actions.all]
     if json:
         output.as_json(rows)
         return
-    columns = ("action_id", "tool", "status", "attempts", "idempotency_key")
+    columns = ("action_id", "tool", "status", "attempts", "intent", "idempotency_key")
     output.table(columns, [[row[name] for name in columns] for row in rows])
+
+
+async def _unknown(json: bool) -> None:
+    from client import connection
+    from store.effects import Effects
+
+    async with common.store() as store:
+        rows = await Effects(store).unknowns(connection.namespace())
+    columns = ("run_id", "action_id", "tool", "intent", "error", "began_at", "idempotency_key", "arguments")
+    named = [
+        {name: row.get({"tool": "name", "idempotency_key": "key"}.get(name, name)) for name in columns} for row in rows
+    ]
+    if json:
+        output.as_json(named)
+    elif not named:
+        output.say("No effect is unknown.")
+    else:
+        output.table(columns[:5], [[row[name] for name in columns[:5]] for row in named])
+        first = named[0]
+        output.say(f"next:   dayflow resolve {first['run_id']} {first['action_id']} --done|--not-done --as NAME")
 
 
 async def _transcript(run_id: str) -> None:
@@ -146,15 +177,10 @@ async def _transcript(run_id: str) -> None:
 
 async def _tasks(everything: bool, json: bool) -> None:
     from client import connection
-    from store import database
-    from store import settings as environment
     from store.tasks import Tasks
 
-    store = await database.connect(environment.load())
-    try:
+    async with common.store() as store:
         rows, _ = await Tasks(store, connection.namespace()).list("all" if everything else "open", limit=10_000)
-    finally:
-        await store.close()
     if json:
         output.as_json(rows)
     elif not rows:

@@ -31,6 +31,8 @@ def upgrade() -> None:
         sa.Column("name", sa.String(length=200), nullable=False),
         sa.Column("status", sa.String(length=10), nullable=False),
         sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("action_id", sa.String(length=100), nullable=True),
+        sa.Column("arguments", sa.Text(), nullable=True),
         sa.Column("intent", sa.Text(), nullable=True),
         sa.Column("holds", sa.Text(), nullable=True),
         sa.Column("attempts", sa.Integer(), nullable=False),
@@ -40,6 +42,7 @@ def upgrade() -> None:
         sa.Column("possibly_paid", sa.Text(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("began_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("last_sent_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
         sa.PrimaryKeyConstraint("key"),
     )

@@ -1,0 +1,211 @@
+"""Once: an effect through the ledger. The row first, then the effect, then the row's end, then the answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities import approvers
+from activities.tool import Arguments, Context, Happened, Outcome, Tool, Verdict
+from domain import actions, errors
+from domain.decisions import same_person
+from domain.tool import Conflict, Effect, Grant, Prepared, ToolCall, ToolResult
+from store import crash
+from store.effects import Effects, Standing
+from store.ledger import Entry
+from store.settings import Settings
+
+# After this many attempts without an answer the destination is asked what happened, not sent to again.
+MOST_FAILURES = 5
+# A key is not trusted to the last second of its lifetime.
+KEY_MARGIN = timedelta(minutes=10)
+
+
+@dataclass(frozen=True)
+class Doing:
+    """One action about to be carried out."""
+
+    tool: Tool
+    declares: Effect
+    call: ToolCall
+    arguments: Arguments
+    context: Context
+
+
+class Once:
+    """Carries effects out. `attempt` runs the tool, `done` makes its outcome fit for the model."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        effects: Effects,
+        attempt: Callable[[Tool, Arguments, Context], Awaitable[Outcome]],
+        done: Callable[[Outcome, int], Awaitable[ToolResult]],
+    ) -> None:
+        self._settings = settings
+        self._effects = effects
+        self._attempt = attempt
+        self._done = done
+
+    async def prepare(self, doing: Doing) -> Prepared:
+        """Intent, amount, and who stands in the way, before anyone is asked and before anything is sent."""
+        entry = _entry(doing)
+        amount = doing.tool.amount(doing.arguments) if doing.tool.amount else None
+        conflict = await self._effects.holder(entry)
+        standing = await self._effects.standing(entry.key)
+        already = conflict is None and standing is not None and standing.status == "done"
+        return Prepared(already=already, intent=entry.intent, amount=amount, conflict=conflict)
+
+    async def run(self, doing: Doing) -> ToolResult:
+        """One attempt of an effect: at most one commit at the destination, however often it is run."""
+        crash.point("effect.begin")
+        entry = _entry(doing)
+        grant = doing.call.grant
+        if grant and (why := await self._objection(grant, entry)):
+            return _told("not entitled", why, entry)
+        try:
+            standing = await self._effects.begin(entry, again=grant.again if grant else False)
+        except errors.IntentHeld as held:
+            return _told("conflict", str(held), entry, held.conflict)
+        except errors.ArgumentsChanged as error:
+            itself = Conflict(run_id=entry.run_id, action_id=entry.action_id or "", changed=True)
+            return _told("changed arguments", str(error), entry, itself)
+        if standing.result is not None:
+            return ToolResult.model_validate(standing.result).model_copy(update={"from_ledger": True})
+        if standing.status == "unknown":
+            return _told("unknown", "It is not known whether it happened.", entry)
+        crash.point("effect.begun")
+        return await _to_its_end(self._carry_out(doing, entry, standing))
+
+    async def _carry_out(self, doing: Doing, entry: Entry, standing: Standing) -> ToolResult:
+        if standing.sent:
+            settled = await self._before(doing, entry, standing)
+            if settled is not None:
+                return settled
+            await self._effects.sending(entry.key)
+        attempts = standing.attempts + int(standing.sent)
+        try:
+            outcome = await self._attempt(doing.tool, doing.arguments, doing.context)
+        except errors.ToolFailed as error:
+            return await self._failed(entry, str(error), attempts)
+        except errors.ArgumentsChanged as error:
+            return await self._unknown(entry, f"The destination knows its key with other arguments: {error}")
+        except (Exception, SystemExit) as error:
+            await self._effects.stumble(entry.key, f"{type(error).__name__}: {error}"[:500])
+            raise _again(error) from None
+        crash.point("effect.committed")
+        return await self._finish(entry, outcome, attempts)
+
+    async def _before(self, doing: Doing, entry: Entry, standing: Standing) -> ToolResult | None:
+        """What became of attempts that gave no answer; None when it may be sent again with the same key."""
+        if _key_holds(doing.declares, standing) and standing.failures < MOST_FAILURES:
+            return None
+        if doing.tool.reconcile is None:
+            return await self._unknown(entry, "It was sent, no answer came, and the destination cannot be asked.")
+        _wait_for_zombies(doing.declares, standing)
+        found = await self._found(doing)
+        if isinstance(found, Happened):
+            return await self._finish(entry, found.outcome, standing.attempts)
+        if found is Verdict.UNSURE:
+            return await self._unknown(entry, "It was sent, no answer came, and the destination is not sure.")
+        if standing.failures >= MOST_FAILURES:
+            why = f"It did not happen: the destination gave no answer {standing.failures} times."
+            return await self._failed(entry, why, standing.attempts)
+        return None
+
+    async def _found(self, doing: Doing) -> Happened | Verdict:
+        if doing.tool.reconcile is None:
+            return Verdict.UNSURE
+        try:
+            async with asyncio.timeout(doing.declares.deadline_s):
+                return await doing.tool.reconcile(doing.arguments, doing.context)
+        except Exception as error:
+            activity.logger.warning("the destination cannot be asked: %s", type(error).__name__)
+            return Verdict.UNSURE
+
+    async def _finish(self, entry: Entry, outcome: Outcome, attempts: int) -> ToolResult:
+        result = (await self._done(outcome, attempts)).model_copy(update={"intent": entry.intent})
+        stored = await self._effects.finish(entry.key, result.model_dump(mode="json"))
+        crash.point("effect.done")
+        return ToolResult.model_validate(stored)
+
+    async def _failed(self, entry: Entry, why: str, attempts: int) -> ToolResult:
+        await self._effects.fail(entry.key, why)
+        told = await self._done(why, attempts)
+        return told.model_copy(update={"outcome": "failed", "intent": entry.intent})
+
+    async def _unknown(self, entry: Entry, why: str) -> ToolResult:
+        await self._effects.unknown(entry.key, why)
+        return _told("unknown", why, entry)
+
+    async def _objection(self, grant: Grant, entry: Entry) -> str | None:
+        """Why the approver may not approve it any more, if so; what has begun already is brought to its end."""
+        if await self._effects.standing(entry.key) is not None:
+            return None
+        return await asyncio.to_thread(self._not_entitled, grant)
+
+    def _not_entitled(self, grant: Grant) -> str | None:
+        if same_person(grant.approver, grant.requested_by):
+            return "own request"
+        try:
+            return approvers.load(self._settings).may(grant.approver, grant.role, grant.amount)
+        except errors.BadSetting as error:
+            return str(error)
+
+
+def _entry(doing: Doing) -> Entry:
+    call, context = doing.call, doing.context
+    intent = doing.tool.intent(doing.arguments, context) if doing.tool.intent else None
+    return Entry(
+        key=context.idempotency_key,
+        kind="effect",
+        namespace=context.namespace,
+        run_id=context.run_id,
+        step=call.step,
+        position=call.position,
+        name=doing.tool.name,
+        digest=actions.arguments_digest(doing.tool.name, call.arguments),
+        action_id=call.action_id,
+        arguments=call.arguments,
+        intent=intent,
+        holds=intent if doing.declares.held_intent == "person" else None,
+    )
+
+
+def _told(outcome: Any, why: str, entry: Entry, conflict: Conflict | None = None) -> ToolResult:
+    return ToolResult(content=why, outcome=outcome, attempts=0, intent=entry.intent, conflict=conflict)
+
+
+def _key_holds(declares: Effect, standing: Standing) -> bool:
+    """Whether the destination still knows the key."""
+    if declares.safety != "key":
+        return False
+    age = datetime.now(UTC) - standing.began_at
+    return declares.key_lifetime_s is None or age < timedelta(seconds=declares.key_lifetime_s) - KEY_MARGIN
+
+
+def _wait_for_zombies(declares: Effect, standing: Standing) -> None:
+    """Nothing is looked up while a lost attempt may still be sending: come back when its deadline has passed."""
+    left = standing.last_sent_at + timedelta(seconds=declares.deadline_s) - datetime.now(UTC)
+    if left > timedelta(0):
+        raise ApplicationError("an earlier attempt may still be sending", type="effect waits", next_retry_delay=left)
+
+
+def _again(error: BaseException) -> ApplicationError:
+    """No cause and no words of the destination: they would go into the history uncleaned."""
+    return ApplicationError(f"the effect gave no answer: {type(error).__name__}", type="effect failed")
+
+
+async def _to_its_end(effect: Coroutine[Any, Any, ToolResult]) -> ToolResult:
+    """A cancelled run waits for an effect that has begun: it must not run on unseen."""
+    going = asyncio.ensure_future(effect)
+    while True:
+        try:
+            return await asyncio.shield(going)
+        except asyncio.CancelledError:
+            if going.cancelled():
+                raise

@@ -6,7 +6,8 @@ INSTRUCTIONS = """\
 You handle one refund request.
 
 1. Look the order up, and then its customer.
-2. Propose your plan once, before you change anything: one item for each tool call that you still mean to make.
+2. Propose your plan once, before you change anything: one item for each tool call of the whole task, in order,
+   those that you made already and the proposal itself among them.
 3. Refund with `issue_refund`: the amount that was asked for, never more than what is refundable. A person has to
    approve it; wait for the result.
 4. When the refund is done, tell the customer with `send_email`: which order, which amount, in two or three sentences.

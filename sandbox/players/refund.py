@@ -57,6 +57,7 @@ def _plan(asked: Request, order_id: str, amount: str, order: dict[str, Any]) -> 
     titles = {
         "lookup_order": f"Look order {order_id} up",
         "lookup_customer": "Look its customer up",
+        "propose_plan": "Propose this plan",
         "issue_refund": f"Refund {amount} {currency}".strip(),
         "send_email": "Tell the customer",
     }

@@ -1,5 +1,6 @@
 """The bench's worker: composed like the real one, with the model activity that a contender asks for."""
 
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from typing import Any, Literal
 
 from temporalio import activity
 from temporalio.client import Client
+from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.worker import Worker
 
 import worker
@@ -37,18 +39,26 @@ class Contender:
     eager: bool = True
 
 
+def quiet() -> None:
+    """Let the SDK tell of errors only: a dying script warns at every step."""
+    errors = LoggingConfig(filter=TelemetryFilter(core_level="ERROR", other_level="ERROR"))
+    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=errors)))
+    logging.getLogger("temporalio").setLevel(logging.ERROR)
+
+
 @asynccontextmanager
 async def host(client: Client, settings: Settings, contender: Contender, steps: int) -> AsyncIterator[None]:
     """A worker for runs of `steps` steps of one contender, in this process."""
     store = await database.connect(settings)
     ledger = Ledger(store)
     tools = Runner(settings, store).activities(scenario.TOOLS)
+    model = _model(contender, steps, settings, ledger)
     process = Worker(
         client,
         task_queue=scenario.TASK_QUEUE,
         workflows=[AgentRun, ByValue, Nothing],
         workflow_runner=worker.sandboxed(),
-        activities=[_load(steps), _model(contender, steps, settings, ledger), *tools, nothing.nothing, nothing.nothing_beside],
+        activities=[_load(steps), model, *tools, nothing.nothing, nothing.nothing_beside],
         sticky_queue_schedule_to_start_timeout=worker.STICKY_TIMEOUT,
         max_heartbeat_throttle_interval=worker.HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=worker.HEARTBEAT_THROTTLE,
@@ -78,4 +88,5 @@ def _model(contender: Contender, steps: int, settings: Settings, ledger: Ledger)
         return HttpByValue(steps, settings).call if contender.model == "http" else StubByValue(steps).call
     if contender.model == "http":
         return Model(settings, ledger).call
-    return Stub(steps, pulls=contender.model != "bare", ledger=ledger if contender.model == "ledger" else None).call
+    kept = ledger if contender.model == "ledger" else None
+    return Stub(steps, pulls=contender.model != "bare", ledger=kept).call

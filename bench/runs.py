@@ -1,30 +1,43 @@
 """One measured run: started, waited for, and read from the timestamps of its own history."""
 
+import asyncio
 import uuid
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from statistics import mean, median
+from typing import Any, TypeVar
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
 from bench import by_value, hosting, nothing, scenario
 from bench.hosting import Contender
-from store.settings import Settings
+from bench.stack import Stack
 
 FIRSTS = {"call_model", by_value.CALL_MODEL, nothing.FIRST}
+PATIENCE_S = 900.0
+
+K = TypeVar("K")
+T = TypeVar("T")
+Handle = WorkflowHandle[Any, Any]
+Measure = Callable[[], Awaitable["Run"]]
 
 
 @dataclass(frozen=True)
 class Run:
     """What a run left behind. starts: when each step's first activity was scheduled. error: why it died, if it did."""
 
-    steps: int
     events: int
     bytes: int
     starts: list[datetime]
     error: str | None = None
+
+    @property
+    def steps(self) -> int:
+        """How many steps it finished."""
+        return max(len(self.starts) - 1, 1)
 
     @property
     def durations(self) -> list[float]:
@@ -33,36 +46,43 @@ class Run:
 
     @property
     def step_ms(self) -> float:
-        """Milliseconds a step over the whole run."""
-        return mean(self.durations)
+        """Milliseconds a step, without the first, which opens connections."""
+        return mean(self.durations[1:])
 
     def window(self, first: int, last: int) -> float:
         """Median milliseconds a step from step `first` to step `last`."""
         return median(self.durations[first - 1 : last])
 
 
-async def measure(client: Client, settings: Settings, contender: Contender, steps: int) -> Run:
+async def measure(stack: Stack, contender: Contender, steps: int) -> Run:
     """One run of one contender by a worker of its own in this process."""
-    async with hosting.host(client, settings, contender, steps):
-        handle = await start(client, contender, steps)
-        try:
-            await handle.result()
-            error = None
-        except WorkflowFailureError as failure:
-            error = str(failure.cause)
-        return await read(handle, steps, error)
+    async with hosting.host(stack.client, stack.settings, contender, steps):
+        handle = await start(stack.client, contender, steps)
+        return await read(handle, await end(handle))
 
 
-async def start(client: Client, contender: Contender, steps: int) -> WorkflowHandle[object, object]:
+async def start(client: Client, contender: Contender, steps: int) -> Handle:
     """Start one run."""
-    arguments = {"AgentRun": {"agent": "bench"}, "ByValue": scenario.task(steps), "Nothing": steps}
+    arguments: dict[str, Any] = {"AgentRun": {"agent": "bench"}, "ByValue": scenario.task(steps), "Nothing": steps}
     id_ = f"{contender.workflow}-{contender.model}-{steps}-{uuid.uuid4().hex[:8]}"
     return await client.start_workflow(
         contender.workflow, arguments[contender.workflow], id=id_, task_queue=scenario.TASK_QUEUE
     )
 
 
-async def read(handle: WorkflowHandle[object, object], steps: int, error: str | None = None) -> Run:
+async def end(handle: Handle) -> str | None:
+    """Wait for the end of a run; says why it died, if it did."""
+    try:
+        await asyncio.wait_for(handle.result(), PATIENCE_S)
+    except WorkflowFailureError as failure:
+        return str(failure.cause)
+    except TimeoutError:
+        await handle.terminate("the bench has waited long enough")
+        return f"no end within {PATIENCE_S:g} seconds"
+    return None
+
+
+async def read(handle: Handle, error: str | None = None) -> Run:
     """The figures of a run that has ended."""
     info = (await handle.describe()).raw_description.workflow_execution_info
     starts = [
@@ -71,4 +91,18 @@ async def read(handle: WorkflowHandle[object, object], steps: int, error: str | 
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
         and event.activity_task_scheduled_event_attributes.activity_type.name in FIRSTS
     ]
-    return Run(steps, info.history_length, info.history_size_bytes, starts, error)
+    return Run(info.history_length, info.history_size_bytes, starts, error)
+
+
+async def interleave(rounds: int, measures: Mapping[K, Callable[[], Awaitable[T]]]) -> dict[K, list[T]]:
+    """A B C, A B C, …: what slows the machine down for a while slows all of them."""
+    found: dict[K, list[T]] = {name: [] for name in measures}
+    for _ in range(rounds):
+        for name, measured in measures.items():
+            found[name].append(await measured())
+    return found
+
+
+def ratio(above: list[float], below: list[float]) -> float:
+    """The median of the ratios, round by round."""
+    return median(one / other for one, other in zip(above, below, strict=True))

@@ -4,10 +4,12 @@ import hashlib
 from typing import Any
 
 from activities.tool import Arguments, Context, Tool
+from domain import transcript
 from domain.agent import Definition, Limits
 from domain.model import ModelAnswer
 from domain.spend import PRICES, SANDBOX_MODEL, Usage
 from domain.tool import Read
+from domain.transcript import Message
 
 TASK_QUEUE = "bench"
 RESULT_BYTES = 2_000
@@ -70,6 +72,16 @@ def answer(run: str, step: int, steps: int) -> ModelAnswer:
     )
 
 
+def messages(run: str, steps: int) -> list[Message]:
+    """The transcript of a run of `steps` steps, as it stands before its last call."""
+    found = [transcript.user_text(task(steps))]
+    for step in range(1, steps + 1):
+        calls = answer(run, step, steps).content
+        results = [transcript.tool_result(call["id"], _result(call), is_error=False) for call in calls]
+        found += [transcript.assistant(calls), {"role": "user", "content": results}]
+    return found
+
+
 def script(lengths: list[int]) -> dict[str, Any]:
     """The same conversation for the sandbox, once for each length of run."""
     return {"conversations": [_conversation(steps) for steps in lengths]}
@@ -84,6 +96,10 @@ def _conversation(steps: int) -> dict[str, Any]:
 def _call(run: str, step: int, name: str) -> dict[str, Any]:
     id_ = "toolu_" + hashlib.sha256(f"{run}:{step}:{name}".encode()).hexdigest()[:24]
     return {"type": "tool_use", "id": id_, "name": name, "input": {"page": str(step)}}
+
+
+def _result(call: dict[str, Any]) -> str:
+    return _column("left" if call["name"] == "read_a" else "right", call["input"]["page"])
 
 
 def _column(column: str, page: str) -> str:

@@ -6,10 +6,10 @@ import shutil
 import socket
 import subprocess
 import sys
-import sysconfig
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from temporalio.client import Client
@@ -17,13 +17,21 @@ from temporalio.client import Client
 from bench import scenario
 from client import server
 from client.converter import CONVERTER
+from client.embedded import Server
 from store.settings import Settings
 
 HOST = "127.0.0.1"
-STARTS_S = 30
-STOPS_S = 5
-# As `dayflow up` starts it.
-FLAGS = ("--dynamic-config-value", "history.transferProcessorMaxPollRPS=2000", "--sqlite-pragma", "journal_mode=wal")
+STARTS_S = 30.0
+STOPS_S = 5.0
+SYNCHRONOUS = "--sqlite-pragma=synchronous="
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One home with its server and sandbox up."""
+
+    client: Client
+    settings: Settings
 
 
 @contextmanager
@@ -37,18 +45,16 @@ def home() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def temporal(home: Path, synchronous: int = 1) -> AsyncIterator[Client]:
-    """An embedded server with a file database, and a client of it."""
-    folder = home / f"temporal-{synchronous}"
-    folder.mkdir()
-    port, ui_port = _free_port(), _free_port()
-    command = [_binary(), "server", "start-dev", "--ip", HOST, "--port", str(port), "--ui-port", str(ui_port)]
-    command += ["--db-filename", str(folder / "temporal.sqlite"), "--log-level", "error"]
-    command += [*FLAGS, "--sqlite-pragma", f"synchronous={synchronous}"]
-    with (folder / "log").open("wb") as log, _process(command, log.fileno()):
-        client = await _connected(f"{HOST}:{port}")
+async def up(home: Path, sandbox_port: int, synchronous: int = 1) -> AsyncIterator[Stack]:
+    """A server started as `dayflow up` starts it, but for SQLite's `synchronous`, and a client of it."""
+    home.mkdir(parents=True)
+    wanted = settings(home, sandbox_port)
+    part = Server(wanted)
+    command = [f"{SYNCHRONOUS}{synchronous}" if one.startswith(SYNCHRONOUS) else one for one in part.command()]
+    with (home / "server.log").open("wb") as log, process(command, log.fileno(), part.environment()):
+        client = await _connected(part.address)
         await server.register_search_attributes(client)
-        yield client
+        yield Stack(client, wanted)
 
 
 @asynccontextmanager
@@ -58,31 +64,43 @@ async def sandbox(home: Path, lengths: list[int]) -> AsyncIterator[int]:
     script.write_text(json.dumps(scenario.script(lengths)))
     command = [sys.executable, "-m", "sandbox", "--port", "0", "--home", str(home / "sandbox")]
     command += ["--script", str(script), "--journal-bodies", "off"]
-    with _process(command, subprocess.PIPE) as process:
-        assert process.stdout is not None
-        line = await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), STARTS_S)
-        yield int(line.decode().rpartition(":")[2])
+    with process(command, subprocess.PIPE) as child:
+        line = await first_line(child)
+        yield int(line.rpartition(":")[2])
 
 
 def settings(home: Path, sandbox_port: int) -> Settings:
-    """Settings of this home alone: no key and no address of the environment's is ever used."""
-    values = {"DAYFLOW_HOME": home, "DAYFLOW_SANDBOX_PORT": sandbox_port, "DAYFLOW_DATABASE_URL": None}
-    return Settings(**values, ANTHROPIC_API_KEY=None, ANTHROPIC_BASE_URL=None)  # type: ignore[arg-type]
+    """Settings of this home alone: no key, address or database of the environment's is ever used."""
+    ports = {"DAYFLOW_PORT": _free_port(), "DAYFLOW_UI_PORT": _free_port(), "DAYFLOW_SANDBOX_PORT": sandbox_port}
+    unset = dict.fromkeys(("DAYFLOW_DATABASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"))
+    return Settings.model_validate({"DAYFLOW_HOME": home, **ports, **unset})
 
 
 @contextmanager
-def _process(command: list[str], out: int) -> Iterator[subprocess.Popen[bytes]]:
+def process(
+    command: list[str], out: int, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process of its own session: Ctrl-C reaches the bench alone, and the bench ends the process."""
-    process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+    child = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+    )
     try:
-        yield process
+        yield child
     finally:
-        process.terminate()
+        child.terminate()
         try:
-            process.wait(STOPS_S)
+            child.wait(STOPS_S)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            child.kill()
+            child.wait()
+
+
+async def first_line(child: subprocess.Popen[bytes]) -> str:
+    """The first line that a process says, when it is ready."""
+    if child.stdout is None:
+        raise ValueError("the process has no pipe")
+    line = await asyncio.wait_for(asyncio.to_thread(child.stdout.readline), STARTS_S)
+    return line.decode().strip()
 
 
 async def _connected(address: str) -> Client:
@@ -92,14 +110,6 @@ async def _connected(address: str) -> Client:
                 return await Client.connect(address, data_converter=CONVERTER)
             except RuntimeError:
                 await asyncio.sleep(0.1)
-
-
-def _binary() -> str:
-    beside = shutil.which("temporal", path=sysconfig.get_path("scripts"))
-    found = beside or shutil.which("temporal")
-    if found is None:
-        raise SystemExit("there is no `temporal` command; install the project's dependencies")
-    return found
 
 
 def _free_port() -> int:

@@ -136,18 +136,35 @@ class Background:
         if self.size > LOG_BYTES:
             self.log.replace(self.log.with_suffix(".log.1"))
 
+    def held(self) -> bool:
+        """Whether a process of ours holds the lock; one that was killed does so until the last of it is gone."""
+        if not self.lock.exists():
+            return False
+        lock = os.open(self.lock, os.O_RDWR)
+        try:
+            return not locked(lock)
+        finally:
+            os.close(lock)
+
     def _held_lock(self) -> int:
         """A lock that the process inherits and holds for life: two servers on one file damage it, unnoticed."""
         lock = os.open(self.lock, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not locked(lock):
             pid = os.read(lock, 20).decode(errors="replace").strip()
             os.close(lock)
             raise errors.Unreachable(
                 f"a {self.name} of this home still runs, although its pid file is lost: `kill {pid}`, then try again."
-            ) from None
+            )
         return lock
+
+
+def locked(lock: int) -> bool:
+    """Take this lock, if nobody has it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def mark(pid: int) -> str | None:

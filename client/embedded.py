@@ -137,10 +137,10 @@ class Server(Part):
     async def stranger(self) -> str | None:
         trouble = await super().stranger()
         if trouble and await contact.reach(self.settings):
+            holder = ports.holder(self.settings.port) or "whose it is cannot be seen"
             return (
-                f"a Temporal server that does not belong to this home answers at {self.address}"
-                f"{ports.by(self.settings.port)}; set DAYFLOW_PORT to another port, "
-                f"or TEMPORAL_ADDRESS={self.address} to use it"
+                f"a Temporal server that does not belong to this home answers at {self.address} ({holder}); "
+                f"set DAYFLOW_PORT to another port, or TEMPORAL_ADDRESS={self.address} to use it"
             )
         return trouble
 
@@ -188,7 +188,7 @@ class Worker(Part):
         return [sys.executable, "-P", "-m", "worker"]
 
     def environment(self) -> dict[str, str]:
-        return variables(self.settings)
+        return {**variables(self.settings), "NO_COLOR": "1"}
 
     async def answers(self, pid: int | None) -> bool:
         client = await contact.reach(self.settings)

@@ -59,6 +59,11 @@ def new(home: Path, name: str) -> Key:
     return key
 
 
+def exists(home: Path, name: str) -> bool:
+    """Whether that name has a key pair here; a name that cannot have one has none."""
+    return NAME.fullmatch(name) is not None and path(home, name).exists()
+
+
 def load(home: Path, name: str) -> Key:
     """The key pair of that name."""
     file = path(home, name)

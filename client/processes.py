@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import fcntl
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -21,6 +20,7 @@ from store.settings import Settings
 State = Literal["running", "stopped", "stale", "foreign", "other", "silent"]
 Progress = Callable[[str], None]
 LOCK_S = 90.0
+DYING_S = 2.0
 TAIL = 12
 
 
@@ -150,7 +150,7 @@ async def _bring_up(parts: list[Part], progress: Progress) -> list[PartStatus]:
 
 
 async def _start(part: Part, progress: Progress) -> PartStatus:
-    seen, record = await _look(part), part.process.read()
+    seen, record = await _settled(part), part.process.read()
     if seen.running and _done(part):
         return seen
     if seen.state in ("foreign", "other"):
@@ -164,6 +164,17 @@ async def _start(part: Part, progress: Progress) -> PartStatus:
     await part.prepare()
     part.process.mark_ready(record)
     return PartStatus(part.name, "running", part.address, record.pid, record.since, part.process.log, started=fresh)
+
+
+async def _settled(part: Part) -> PartStatus:
+    """How the part stands, once one that was killed a moment ago has let go of its port and its lock."""
+    deadline = time.monotonic() + DYING_S
+    while True:
+        seen, stale = await _look(part), part.process.read()
+        dying = (seen.state == "foreign" and stale) or (seen.state in ("stopped", "stale") and part.process.held())
+        if not dying or time.monotonic() > deadline:
+            return seen
+        await asyncio.sleep(background.POLL_S)
 
 
 async def _answers(part: Part, record: Record) -> bool:
@@ -229,7 +240,7 @@ async def _alone(home: Path, progress: Progress) -> AsyncIterator[None]:
     lock = os.open(home / "run" / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     deadline, told = time.monotonic() + LOCK_S, False
     try:
-        while not _locked(lock):
+        while not background.locked(lock):
             if time.monotonic() > deadline:
                 raise errors.Unreachable(f"another dayflow has been starting or stopping in {home} for {LOCK_S:.0f} s")
             if not told:
@@ -239,11 +250,3 @@ async def _alone(home: Path, progress: Progress) -> AsyncIterator[None]:
         yield
     finally:
         os.close(lock)
-
-
-def _locked(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

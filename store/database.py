@@ -1,11 +1,12 @@
 """The one database: a SQLite file by default, Postgres by `DAYFLOW_DATABASE_URL`."""
 
+import asyncio
 import fcntl
 import hashlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from alembic.config import Config
 from alembic.script import ScriptDirectory
@@ -118,7 +119,7 @@ async def _migrate(engine: AsyncEngine, home: Path) -> None:
         await connection.execution_options(reading=True)
         if await connection.run_sync(_version) == head:
             return
-    with _locked(home / "migrate.lock"):
+    async with _locked(home / "migrate.lock"):
         async with engine.begin() as connection:
             await connection.run_sync(_upgrade, config)
 
@@ -139,9 +140,17 @@ def _upgrade(connection: Connection, config: Config) -> None:
     command.upgrade(config, "head")
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """One migration at a time on one machine."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+@asynccontextmanager
+async def _locked(path: Path) -> AsyncIterator[None]:
+    """One migration at a time on one machine; waited for in a thread, for the holder may need this event loop."""
+    file = await asyncio.to_thread(_lock, path)
+    try:
         yield
+    finally:
+        file.close()
+
+
+def _lock(path: Path) -> IO[str]:
+    file = path.open("w")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file

@@ -7,14 +7,14 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from activities import money, orders
 from activities.orders import OrderId
-from activities.payments import LONGEST_METADATA, Payments, Refund, Standing, tagged
+from activities.payments import LONGEST_METADATA, Payments, Reason, Refund, Standing, tagged
 from activities.tool import Arguments, Context, Found, Happened, Tool, Verdict
 from domain import errors
 from domain.tool import Approval, Effect
 from store.orders import Order
 
 # The provider's own list of reasons has no room for ours; our words go into the refund's metadata.
-REASON = "requested_by_customer"
+REASON: Reason = "requested_by_customer"
 KEY_LIFETIME_SECONDS = 24 * 3600
 DEADLINE_SECONDS = 20
 
@@ -57,7 +57,7 @@ async def issue_refund(arguments: IssueRefund, context: Context) -> dict[str, An
     if made is None:
         _check(order, amount, standing)
         made = await payments.refund(charge, amount, order.currency, REASON, context.idempotency_key, metadata)
-    elif (made.amount, made.metadata) != (amount, tagged(metadata, context.idempotency_key)):
+    elif made.amount != amount or not tagged(metadata, context.idempotency_key).items() <= made.metadata.items():
         raise errors.ArgumentsChanged(f"the payment provider made {made.id} under this key with other arguments")
     if not made.moves_money:
         raise errors.ToolFailed(f"The payment provider made the refund {made.id}, and it {made.status}.")
@@ -99,7 +99,7 @@ def _check(order: Order, amount: int, standing: Standing) -> None:
     currency = order.currency
     if standing.charge.currency != currency.lower():
         raise errors.ToolFailed(
-            f"Order {order.id} is in {currency}, its payment in {standing.charge.currency.upper()}. A person has to look."
+            f"Order {order.id} is in {currency}, its payment in {standing.charge.currency.upper()}; nothing was sent."
         )
     if amount > standing.refundable:
         raise errors.ToolFailed(

@@ -1,5 +1,6 @@
 """The processes of a home: started once, found again, healed, told apart from those of others, and stopped."""
 
+import asyncio
 import json
 import os
 import re
@@ -9,15 +10,17 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from homes import BIN, Home, free_ports, kill, until
 
-from client import background, embedded, ports, variables
+from client import background, embedded, hosting, ports, processes, variables
+from domain import errors
 from store import crash
 from store.settings import Settings
 
@@ -68,13 +71,27 @@ def program() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
         process.stdout.close()
 
 
-def status(home: Home, **env: str) -> dict[str, dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(home.dayflow("status", "--json", env=env, code=None).stdout)
-    return {one["part"]: one for one in found}
+@contextmanager
+def settings_of(home: Home, **env: str) -> Iterator[Settings]:
+    """The settings that a command of this home would read."""
+    with patch.dict(os.environ, {**home.env, **env}, clear=True):
+        yield Settings()
+
+
+def status(home: Home, **env: str) -> dict[str, processes.PartStatus]:
+    with settings_of(home, **env) as settings:
+        return {one.part: one for one in asyncio.run(processes.status(settings))}
+
+
+def refusal(home: Home, **env: str) -> str:
+    """Why an `up` without a worker is refused."""
+    with settings_of(home, **env) as settings, pytest.raises((errors.Unreachable, errors.BadSetting)) as caught:
+        asyncio.run(processes.ensure(settings, progress=print))
+    return str(caught.value)
 
 
 def states(home: Home) -> dict[str, str]:
-    return {part: one["state"] for part, one in status(home).items()}
+    return {part: one.state for part, one in status(home).items()}
 
 
 def pid_file(home: Home, part: str) -> Path:
@@ -96,7 +113,7 @@ def test_up_starts_each_part_and_names_the_next_step(up: tuple[Home, str]) -> No
     assert printed.count("started") == len(PARTS)
     assert "dayflow brief" in printed
     assert states(home) == dict.fromkeys(PARTS, "running")
-    assert home.dayflow("status").returncode == 0
+    assert [one["pid"] for one in home.json("status")] == [pid_of(home, part) for part in PARTS]
 
 
 def test_a_second_up_finds_the_first(home: Home) -> None:
@@ -129,11 +146,10 @@ def test_two_ups_at_once_start_one_server_and_down_leaves_nothing(new: Home, pro
 def test_a_killed_server_is_noticed_and_healed_and_its_worker_works_on(home: Home) -> None:
     worker = pid_of(home, "worker")
     os.kill(pid_of(home, "server"), signal.SIGKILL)
+    until("the server is gone", lambda: states(home)["server"] == "stale")
 
-    seen = until("the server is gone", lambda: (s := states(home))["server"] != "running" and s)
     healed = home.dayflow("up")
 
-    assert (seen["server"], seen["sandbox"]) == ("stale", "running")
     assert "stale pid file" in healed.stderr
     assert states(home) == dict.fromkeys(PARTS, "running")
     assert pid_of(home, "worker") == worker
@@ -146,9 +162,21 @@ def test_a_reused_pid_is_neither_taken_for_ours_nor_signalled(new: Home, program
     pid_file(new, "server").write_text(json.dumps(vars(record)))
 
     assert states(new)["server"] == "stale"
+    assert "stale" in new.dayflow("status", code=NO_SERVER).stdout
     assert "stale pid file" in new.dayflow("down").stderr
     assert other.poll() is None
     assert not pid_file(new, "server").exists()
+
+
+def test_up_right_after_a_kill_waits_for_what_is_dying(new: Home) -> None:
+    with settings_of(new) as settings:
+        asyncio.run(processes.ensure(settings, progress=print))
+        for part in ("server", "sandbox"):
+            os.kill(pid_of(new, part), signal.SIGKILL)
+
+        again = asyncio.run(processes.ensure(settings, progress=print))
+
+    assert [(one.state, one.started) for one in again] == [("running", True)] * 2
 
 
 def test_a_spoilt_pid_file_is_as_good_as_none(new: Home) -> None:
@@ -161,18 +189,17 @@ def test_a_spoilt_pid_file_is_as_good_as_none(new: Home) -> None:
 @pytest.mark.parametrize("name", ["DAYFLOW_PORT", "DAYFLOW_UI_PORT", "DAYFLOW_SANDBOX_PORT"])
 def test_a_taken_port_is_named_with_its_variable_and_its_owner(new: Home, name: str) -> None:
     with closing(listener(int(new.env[name]))):
-        done = new.dayflow("up", "--no-worker", code=NO_SERVER)
+        why = refusal(new)
 
-    assert f"port {new.env[name]} is taken" in done.stderr
-    assert f"(pid {os.getpid()})" in done.stderr
-    assert name in done.stderr
+    assert f"port {new.env[name]} is taken" in why
+    assert f"(pid {os.getpid()})" in why
+    assert name in why
 
 
 def test_one_port_for_two_things_is_refused(new: Home) -> None:
-    done = new.dayflow("up", env={"DAYFLOW_UI_PORT": str(new.port)}, code=USAGE)
+    why = refusal(new, DAYFLOW_UI_PORT=str(new.port))
 
-    assert "DAYFLOW_UI_PORT" in done.stderr
-    assert "DAYFLOW_PORT too" in done.stderr
+    assert why.startswith(f"DAYFLOW_UI_PORT: {new.port} is DAYFLOW_PORT too")
 
 
 def test_a_temporal_server_of_another_home_is_left_alone_and_can_be_used(home: Home, new: Home) -> None:
@@ -182,26 +209,25 @@ def test_a_temporal_server_of_another_home_is_left_alone_and_can_be_used(home: H
     used = status(new, **address)["server"]
 
     assert "a Temporal server that does not belong to this home answers at" in refused.stderr
+    assert f"(temporal (pid {pid_of(home, 'server')}))" in refused.stderr
     assert f"TEMPORAL_ADDRESS=127.0.0.1:{home.port}" in refused.stderr
-    assert status(new, **port)["server"]["state"] == "foreign"
-    assert (used["state"], used["pid"]) == ("running", None)
+    assert status(new, **port)["server"].state == "foreign"
+    assert (used.state, used.pid) == ("running", None)
     assert states(home)["server"] == "running"
 
 
 def test_a_home_whose_server_has_another_port_says_so(home: Home) -> None:
     other = {"DAYFLOW_PORT": str(free_ports(1)[0])}
 
-    done = home.dayflow("up", env=other, code=NO_SERVER)
-
-    assert f"runs with DAYFLOW_PORT={home.port}, not {other['DAYFLOW_PORT']}" in done.stderr
-    assert status(home, **other)["server"]["state"] == "other"
+    assert f"runs with DAYFLOW_PORT={home.port}, not {other['DAYFLOW_PORT']}" in refusal(home, **other)
+    assert status(home, **other)["server"].state == "other"
 
 
 def test_a_namespace_that_the_server_lacks_is_named(home: Home) -> None:
     nowhere = {"TEMPORAL_NAMESPACE": "nowhere"}
 
-    for command in (["up", "--no-worker"], ["worker", "--wait", "0"]):
-        assert "has no namespace 'nowhere'" in home.dayflow(*command, env=nowhere, code=None).stderr
+    assert "has no namespace 'nowhere'" in refusal(home, **nowhere)
+    assert "has no namespace 'nowhere'" in home.dayflow("worker", "--wait", "0", env=nowhere, code=USAGE).stderr
 
 
 def test_a_lost_pid_file_never_leads_to_two_servers_on_one_file(new: Home) -> None:
@@ -210,31 +236,31 @@ def test_a_lost_pid_file_never_leads_to_two_servers_on_one_file(new: Home) -> No
     pid_file(new, "server").unlink()
     moved = dict(zip(("DAYFLOW_PORT", "DAYFLOW_UI_PORT"), map(str, free_ports(2)), strict=True))
     try:
-        done = new.dayflow("up", "--no-worker", env=moved, code=NO_SERVER)
+        why = refusal(new, **moved)
     finally:
         os.kill(pid, signal.SIGTERM)
 
-    assert f"`kill {pid}`" in done.stderr
+    assert f"`kill {pid}`" in why
 
 
 def test_a_start_that_fails_shows_the_log_and_what_to_do(new: Home) -> None:
     new.path.mkdir()
     with closing(sqlite3.connect(new.path / "temporal.sqlite", isolation_level=None)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
-        done = new.dayflow("up", "--no-worker", code=NO_SERVER)
+        why = refusal(new)
 
-    assert "database is locked" in done.stderr
-    assert f"Another process holds {new.path / 'temporal.sqlite'}" in done.stderr
+    assert "database is locked" in why
+    assert f"Another process holds {new.path / 'temporal.sqlite'}" in why
     assert not pid_file(new, "server").exists()
 
 
 def test_a_home_that_cannot_be_written_is_a_bad_setting(new: Home, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    done = new.dayflow("up", env={"DAYFLOW_HOME": str(tmp_path / "file" / "home")}, code=USAGE)
+    why = refusal(new, DAYFLOW_HOME=str(tmp_path / "file" / "home"))
 
-    assert "DAYFLOW_HOME" in done.stderr
-    assert "cannot be written" in done.stderr
+    assert why.startswith("DAYFLOW_HOME: ")
+    assert "cannot be written" in why
 
 
 def test_a_worker_waits_for_its_server_and_stops_cleanly(new: Home, program: Any) -> None:
@@ -255,6 +281,19 @@ def test_a_worker_gives_up_when_told_to(new: Home) -> None:
     done = new.dayflow("worker", "--wait", "0.3", code=NO_SERVER)
 
     assert f"no Temporal server answers at 127.0.0.1:{new.port}" in done.stderr
+
+
+async def test_a_worker_that_cannot_be_set_up_says_why_in_one_line(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    @asynccontextmanager
+    async def host(client: object, settings: Settings, task_queue: str) -> AsyncIterator[None]:
+        raise RuntimeError("Failed validating workflow") from ValueError("no module named 'x'")
+        yield
+
+    for name, value in home.env.items():
+        monkeypatch.setenv(name, value)
+
+    with pytest.raises(errors.DayflowError, match=r"Failed validating workflow \(no module named 'x'\)"):
+        await hosting.serve(host, Settings(), "queue", 0)
 
 
 def test_logs_shows_the_end_of_each_and_of_one(home: Home) -> None:

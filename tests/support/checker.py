@@ -167,7 +167,13 @@ def _completed(seen: Witness) -> list[tuple[str, Any, datetime]]:
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             scheduled = by_id[event.activity_task_completed_event_attributes.scheduled_event_id]
             told = scheduled.activity_task_scheduled_event_attributes
-            found.append((told.activity_type.name, json.loads(told.input.payloads[0].data), event.event_time.ToDatetime(tzinfo=UTC)))
+            found.append(
+                (
+                    told.activity_type.name,
+                    json.loads(told.input.payloads[0].data),
+                    event.event_time.ToDatetime(tzinfo=UTC),
+                )
+            )
     return found
 
 

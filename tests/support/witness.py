@@ -159,7 +159,9 @@ def requests(home: Home, task: str) -> list[Request]:
     """The requests of the runs with this task, in order of arrival."""
     lines = home.sandbox("GET", "/sandbox/journal")
     outcomes = {line["n"]: line for line in lines if "n" in line and line["event"] != "request"}
-    return [Request(line, outcomes.get(line["n"])) for line in lines if line["event"] == "request" and _asks(line, task)]
+    return [
+        Request(line, outcomes.get(line["n"])) for line in lines if line["event"] == "request" and _asks(line, task)
+    ]
 
 
 def rows(home: Home, query: str, *values: Any) -> list[dict[str, Any]]:

@@ -1,67 +1,124 @@
-"""Worker processes that tests kill, stop and wait for; each writes a log of its own."""
+"""Worker processes that tests kill, stop and wait for; each writes a log of its own.
+
+They are forked from a process that has the imports behind it, which take most of a worker's start; from there on each
+does what `dayflow worker` does. `cold` starts that command itself.
+"""
 
 import contextlib
+import multiprocessing
+import os
 import signal
 import subprocess
+import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from homes import BIN, Home, kill, until
+from homes import BIN, Home, until
 
 # A secret that every worker has in its environment; it must turn up nowhere.
 SECRET = "sk-ant-SENTINEL-" + "0123456789abcdef" * 2
-DAYFLOW_WORKER = (str(BIN / "dayflow"), "worker")
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(
+    ["worker", "pytest", "alembic.command", "temporalio.worker", "activities.model", "activities.agents"]
+    + ["activities.runner", "activities.tools", "client.hosting", "client.cli", "workflows.agent_run"]
+)
 
 
 @dataclass
 class Worker:
     """One worker process."""
 
-    process: subprocess.Popen[bytes]
+    pid: int
     log: Path
+    wait: Callable[[float], int | None]
     started: float = field(default_factory=time.time)
 
     def ready(self, seconds: float = 60) -> float:
         """Wait until it polls; when it said so, in seconds since the epoch."""
 
         def said() -> float | None:
-            assert self.process.poll() is None, f"the worker ended: {self.process.returncode}\n{self.log.read_text()}"
+            code = self.wait(0)
+            assert code is None, f"the worker ended: {code}\n{self.log.read_text()}"
             return self.log.stat().st_mtime if b"worker ready" in self.log.read_bytes() else None
 
         return until("the worker is ready", said, seconds)
 
+    def ended(self, seconds: float = 60) -> int:
+        """Wait until it ends; its exit code."""
+        code = self.wait(seconds)
+        assert code is not None, f"the worker still runs\n{self.log.read_text()}"
+        return code
+
     def died(self, seconds: float = 60) -> None:
         """Wait until it killed itself by SIGKILL; any other end is a mistake."""
-        code = self.process.wait(timeout=seconds)
+        code = self.ended(seconds)
         assert code == -signal.SIGKILL, f"exit {code}\n{self.log.read_text()}"
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, if it still runs."""
+        if self.wait(0) is None:
+            os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Kill it with -9."""
-        kill(self.process)
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
-        self.process.send_signal(number)
+        self.signal(signal.SIGKILL)
+        self.ended(10)
 
 
 @contextlib.contextmanager
-def worker(
-    home: Home, task_queue: str, command: Sequence[str] = DAYFLOW_WORKER, **env: str
+def working(
+    home: Home, task_queue: str, *, host: Callable[..., Any] | None = None, cold: bool = False, **env: str
 ) -> Iterator[Worker]:
-    """A worker on this task queue; killed with -9 at the end if it still runs."""
-    path = home.path / f"worker-{uuid.uuid4().hex[:6]}.log"
-    with path.open("wb") as log:
-        process = subprocess.Popen(
-            [*command, "--task-queue", task_queue],
-            env={**home.env, "SOME_API_KEY": SECRET, **env},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-        )
+    """A worker on this task queue; killed with -9 at the end if it still runs. host: instead of Dayflow's own."""
+    log = home.path / f"worker-{uuid.uuid4().hex[:6]}.log"
+    log.touch()
+    arguments = ["worker", "--task-queue", task_queue]
+    environment = {**home.env, "SOME_API_KEY": SECRET, **env}
+    one = _command(arguments, environment, log) if cold else _fork(host, arguments, environment, log)
     try:
-        yield Worker(process, path)
+        yield one
     finally:
-        kill(process)
+        one.kill()
+
+
+def _fork(host: Callable[..., Any] | None, arguments: list[str], env: dict[str, str], log: Path) -> Worker:
+    process = _FORKS.Process(target=_main, args=(host, arguments, env, log), daemon=True)
+    process.start()
+
+    def wait(seconds: float) -> int | None:
+        process.join(seconds)
+        return process.exitcode
+
+    return Worker(process.pid or 0, log, wait)
+
+
+def _command(arguments: list[str], env: dict[str, str], log: Path) -> Worker:
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [str(BIN / "dayflow"), *arguments], env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+        )
+
+    def wait(seconds: float) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        return process.returncode
+
+    return Worker(process.pid, log, wait)
+
+
+def _main(host: Callable[..., Any] | None, arguments: list[str], env: dict[str, str], log: Path) -> None:
+    """What the `dayflow` command does, in a forked process with the environment of its test."""
+    from client import cli
+    from worker import host as own
+
+    with log.open("ab") as out:
+        os.dup2(out.fileno(), sys.stdout.fileno())
+        os.dup2(out.fileno(), sys.stderr.fileno())
+    os.environ.clear()
+    os.environ.update(env)
+    cli.main(host or own, arguments)

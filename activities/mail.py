@@ -6,6 +6,7 @@ import logging
 import time
 import uuid
 from email import policy
+from email.errors import MessageError
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import format_datetime, localtime, parseaddr
@@ -148,7 +149,7 @@ def _sender(settings: Settings) -> Address:
         sender = Address(display_name=name, addr_spec=address)
         if sender.username and sender.domain and sender.addr_spec.isascii():
             return sender
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, MessageError):
         pass
     raise errors.BadSetting("MAIL_FROM", f"{settings.mail_from!r} is no mail address")
 

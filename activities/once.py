@@ -58,7 +58,19 @@ class Once:
         conflict = await self._effects.holder(entry)
         standing = await self._effects.standing(entry.key)
         already = conflict is None and standing is not None and standing.status == "done"
+        if conflict is None and standing is None:
+            await self._check(doing)
         return Prepared(already=already, intent=entry.intent, amount=amount, conflict=conflict)
+
+    async def _check(self, doing: Doing) -> None:
+        """Let `errors.ToolFailed` through; a destination that cannot be asked now is asked when the effect is sent."""
+        if doing.tool.check is None:
+            return
+        try:
+            async with asyncio.timeout(doing.declares.deadline_s):
+                await doing.tool.check(doing.arguments, doing.context)
+        except (errors.Again, errors.Uncertain, TimeoutError) as error:
+            activity.logger.warning("%s could not be checked: %s", doing.tool.name, type(error).__name__)
 
     async def run(self, doing: Doing) -> ToolResult:
         """One attempt of an effect: at most one commit at the destination, however often it is run."""
@@ -91,7 +103,7 @@ class Once:
         try:
             outcome = await self._attempt(doing.tool, doing.arguments, doing.context)
         except errors.ToolFailed as error:
-            return await self._failed(entry, str(error), attempts)
+            return await self._refused(doing, entry, standing, str(error))
         except errors.ArgumentsChanged as error:
             return await self._unknown(entry, f"The destination knows its key with other arguments: {error}")
         except (Exception, SystemExit) as error:
@@ -116,6 +128,16 @@ class Once:
             why = f"It did not happen: the destination gave no answer {standing.failures} times."
             return await self._failed(entry, why, standing.attempts)
         return None
+
+    async def _refused(self, doing: Doing, entry: Entry, standing: Standing, why: str) -> ToolResult:
+        """The destination says no to this attempt; one before it may have come through all the same."""
+        if standing.sent:
+            found = await self._found(doing)
+            if isinstance(found, Happened):
+                return await self._finish(entry, found.outcome, standing.attempts)
+            if found is Verdict.UNSURE:
+                return await self._unknown(entry, f"An attempt gave no answer, and the next one was refused: {why}")
+        return await self._failed(entry, why, standing.attempts + int(standing.sent))
 
     async def _found(self, doing: Doing) -> Happened | Verdict:
         if doing.tool.reconcile is None:

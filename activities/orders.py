@@ -15,7 +15,7 @@ from store.orders import Order, Orders
 RUN = "dayflow_run"
 ACTION = "dayflow_action"
 
-_ID = re.compile(r"(?:order[\s#:-]+|#\s*)?([a-z0-9][a-z0-9_-]{0,99})", re.IGNORECASE | re.ASCII)
+_ID = re.compile(r"(?:order[\s#:-]+|#\s*)?([a-z0-9](?:[a-z0-9_-]{0,98}[a-z0-9])?)", re.IGNORECASE | re.ASCII)
 _STEP = re.compile(r"s([0-9]+)\.")
 
 
@@ -33,7 +33,7 @@ async def of(context: Context) -> Orders:
     """The shop's orders. Where no real money can move, the sample data is put in first."""
     orders = Orders(context.database, context.namespace)
     if context.settings.stripe_api_key is None:
-        await orders.ensure_samples()
+        await orders.ensure_samples(context.settings.sample_orders)
     return orders
 
 
@@ -52,7 +52,7 @@ def refunded(standing: Standing, context: Context) -> int:
     made, sees at each step what it saw the first time, and its stored answers fit.
     """
     later = (refund.amount for refund in standing.refunds if refund.moves_money and _is_later(refund, context))
-    return standing.charge.amount_refunded - sum(later)
+    return max(0, standing.charge.amount_refunded - sum(later))
 
 
 def run_mark(context: Context) -> str:

@@ -124,10 +124,9 @@ class Payments:
         """The charge and all of its refunds; `errors.Again` if the provider does not answer."""
         async with self._client(self._read_s / 2) as client:
             try:
-                # The refunds first: one that is made in between is then missing in the list, not in the sum.
-                refunds = await _refunds(client, charge)
+                # The charge first: a refund that is made in between is then in the list, and not in the sum.
                 found = await client.v1.charges.retrieve_async(charge)
-                return Standing(Charge.model_validate(found.to_dict()), refunds)
+                return Standing(Charge.model_validate(found.to_dict()), await _refunds(client, charge))
             except Exception as error:
                 raise after_reading(error) from None
 

@@ -75,6 +75,9 @@ class Sent:
 def _box(server: Server) -> Iterator[BaseMailBox]:
     box = _connected(server)
     try:
+        if server.tls == "starttls":
+            # Not by the library's own class for it, which leaves the socket open when this fails.
+            box.client.starttls(ssl.create_default_context())
         box.login(server.user or "", server.password or "", initial_folder=None)
         yield box
     finally:
@@ -91,8 +94,7 @@ def _leave(box: BaseMailBox) -> None:
 
 
 def _connected(server: Server) -> BaseMailBox:
-    if server.tls == "none":
-        return imap_tools.MailBoxUnencrypted(server.host, server.port, timeout=COMMAND_S)
-    trusted = ssl.create_default_context()
-    kind = imap_tools.MailBox if server.tls == "tls" else imap_tools.MailBoxStartTls
-    return kind(server.host, server.port, timeout=COMMAND_S, ssl_context=trusted)
+    if server.tls == "tls":
+        trusted = ssl.create_default_context()
+        return imap_tools.MailBox(server.host, server.port, timeout=COMMAND_S, ssl_context=trusted)
+    return imap_tools.MailBoxUnencrypted(server.host, server.port, timeout=COMMAND_S)

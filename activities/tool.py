@@ -62,6 +62,7 @@ class Tool:
 
     It returns text, JSON or a model; it raises `errors.ToolFailed` to tell the model why not.
     intent: what the effect does, in words that no model wrote; None if it has none.
+    check: looks, before a person is asked, whether the effect can be carried out at all; `errors.ToolFailed` if not.
     amount: what it moves, in the main unit of its currency; the approval rules go by it.
     reconcile: asks the destination whether the effect of `context.idempotency_key` happened; it may say so, deny it,
     or be unsure. It sends nothing. An effect that declares `lookup` has to have one.
@@ -71,6 +72,7 @@ class Tool:
     arguments: type[Arguments]
     declares: Read | Effect
     intent: Callable[[Any, Context], str] | None = None
+    check: Callable[[Any, Context], Awaitable[None]] | None = None
     amount: Callable[[Any], Decimal] | None = None
     reconcile: Callable[[Any, Context], Awaitable[Found]] | None = None
 

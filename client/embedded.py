@@ -170,7 +170,7 @@ class Sandbox(Part):
         return health.get("service") == "dayflow-sandbox" and health.get("home") == str(self.settings.home)
 
     def settings_digest(self) -> str:
-        return _digest({"script": str(self.settings.sandbox_script)})
+        return _digest({"script": str(self.settings.sandbox_script), "orders": str(self.settings.sample_orders)})
 
 
 class Worker(Part):

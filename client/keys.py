@@ -77,11 +77,6 @@ def load(home: Path, name: str) -> Key:
         raise errors.BadRequest(f"{file} cannot be read: {error.strerror}") from None
 
 
-def exists(home: Path, name: str) -> bool:
-    """Whether this home has a key pair of that name."""
-    return bool(NAME.fullmatch(name)) and path(home, name).exists()
-
-
 def path(home: Path, name: str) -> Path:
     """Where the private key of that name lies."""
     if not NAME.fullmatch(name):

@@ -29,7 +29,10 @@ def main() -> int:
             journal_bodies=chosen.journal_bodies,
             smtp_port=chosen.smtp_port,
             imap_port=chosen.imap_port,
+            orders=chosen.orders,
         )
+    except (ValueError, KeyError) as error:
+        return _refuse(f"{str(chosen.orders)!r} holds no sample orders: {error!r}")
     except OSError as error:
         return _refuse(f"cannot keep a journal in {str(chosen.home)!r}: {error.strerror}. Give another --home.")
     try:
@@ -56,6 +59,7 @@ def _arguments(defaults: settings.Settings) -> argparse.Namespace:
     chosen.home = chosen.home.expanduser().absolute()
     chosen.journal_bodies = chosen.journal_bodies != "off"
     chosen.smtp_port = _beside(defaults.sandbox_smtp, chosen.port, 1)
+    chosen.orders = defaults.sample_orders
     chosen.imap_port = _beside(defaults.sandbox_imap, chosen.port, 2)
     return chosen
 

@@ -9,6 +9,7 @@ from aiohttp import web
 from sandbox import control, mail, messages, payments, validator
 from sandbox.journal import Journal
 from sandbox.model import Model
+from sandbox.payments import SAMPLES
 from sandbox.script import Script
 
 HOST = "127.0.0.1"
@@ -16,7 +17,13 @@ SHUTDOWN_SECONDS = 1.0
 
 
 def build(
-    home: Path, script: Script | None = None, *, journal_bodies: bool = True, smtp_port: int = 0, imap_port: int = 0
+    home: Path,
+    script: Script | None = None,
+    *,
+    journal_bodies: bool = True,
+    smtp_port: int = 0,
+    imap_port: int = 0,
+    orders: Path = SAMPLES,
 ) -> web.Application:
     """Compose every stand-in into one application. A port of 0 picks a free one."""
     app = web.Application(client_max_size=validator.MAX_BYTES)
@@ -26,7 +33,7 @@ def build(
     messages.mount(app, model, journal)
     control.mount(app, home)
     mail.mount(app, home, smtp_port, imap_port)
-    payments.mount(app, home / "sandbox")
+    payments.mount(app, home / "sandbox", orders)
     app.on_cleanup.append(_close)
     return app
 

@@ -43,7 +43,9 @@ class Smtp:
     def _authenticate(
         self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: Any
     ) -> AuthResult:
-        if line := self._faults.status("auth"):
+        # A client tries one mechanism after the other: the fault meets them all.
+        if isinstance(server, Conversation) and (line := server.refusal or self._faults.status("auth")):
+            server.refusal = line
             return AuthResult(success=False, handled=False, message=line)
         fits = isinstance(data, LoginPassword) and (data.login, data.password) == (USER, PASSWORD)
         return AuthResult(success=fits, handled=False)
@@ -99,6 +101,7 @@ class Conversation(SMTP):
             loop=asyncio.get_running_loop(),
         )
         self._connections = connections
+        self.refusal: str | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""

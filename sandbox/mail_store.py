@@ -63,7 +63,7 @@ class Disk:
         """Take a message into the queue; from then on it is safe."""
         trace = [f"Return-Path: <{sender}>", *(f"Delivered-To: {each}" for each in recipients)]
         stored = Stored(_name(BY_SMTP), "".join(f"{line}\r\n" for line in trace).encode() + raw)
-        _write(self._queue, self._path(INBOX) / "tmp", stored)
+        _write(self._queue, self._path(INBOX) / "tmp", stored, sync=True)
         return stored
 
     def queued(self) -> list[Stored]:
@@ -114,19 +114,15 @@ def _make_maildir(path: Path) -> None:
         (path / part).mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
-def _write(place: Path, draft: Path, stored: Stored) -> None:
-    """Whole or not at all, and on the disk before it is spoken of."""
+def _write(place: Path, draft: Path, stored: Stored, *, sync: bool = False) -> None:
+    """Whole or not at all."""
     path = draft / stored.name
     with path.open("wb") as file:
         file.write(stored.raw)
-        file.flush()
-        os.fsync(file.fileno())
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
     path.replace(place / stored.name)
-    folder = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _read(place: Path) -> Iterator[Stored]:

@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -77,14 +78,14 @@ class Orders:
             ids = (await connection.execute(newest)).scalars().all()
         return Customer(**row, orders=list(ids)) if row else None
 
-    async def ensure_samples(self) -> None:
+    async def ensure_samples(self, samples: Path = SAMPLES / "orders.json") -> None:
         """Put the sample data into a namespace that has no customer; one that has any is left as it is."""
         async with self._database.reading() as connection:
             if await self._any(connection):
                 return
         async with self._database.transaction(f"samples\n{self._namespace}") as connection:
             if not await self._any(connection):
-                await self._insert(connection, json.loads((SAMPLES / "orders.json").read_text("utf-8")))
+                await self._insert(connection, _read(samples))
 
     async def _any(self, connection: AsyncConnection) -> bool:
         mine = select(customers.c.id).where(customers.c.namespace == self._namespace).limit(1)
@@ -96,3 +97,8 @@ class Orders:
         for each in samples["orders"]:
             order = Order.model_validate(each)
             await connection.execute(insert(orders).values(namespace=self._namespace, **order.model_dump()))
+
+
+def _read(path: Path) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = json.loads(path.read_text("utf-8"))
+    return found

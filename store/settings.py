@@ -45,6 +45,9 @@ class Settings(BaseSettings):
     approvers: Path | None = Field(None, alias="DAYFLOW_APPROVERS", description="approvers file")
     inbox: Path = Field(SAMPLES / "inbox", alias="DAYFLOW_INBOX", description="Maildir, mbox or folder of .eml files")
     calendar: Path = Field(SAMPLES / "calendar", alias="DAYFLOW_CALENDAR", description=".ics file or folder of them")
+    sample_orders: Path = Field(
+        SAMPLES / "orders.json", alias="DAYFLOW_SAMPLE_ORDERS", description="orders of the sandbox, where no key is set"
+    )
     timezone_name: str | None = Field(None, alias="DAYFLOW_TIMEZONE", description="IANA zone (default: the system's)")
     crash_at: str | None = Field(None, alias="DAYFLOW_CRASH_AT", description="crash point, NAME or NAME:N (tests)")
     sandbox_script: Path | None = Field(
@@ -68,7 +71,7 @@ class Settings(BaseSettings):
     imap_tls: Literal["starttls", "tls", "none"] = Field("tls", alias="IMAP_TLS", description="how it is secured")
     imap_sent: str = Field("Sent", alias="IMAP_SENT", description="the folder of sent mail")
 
-    @field_validator("home", "inbox", "calendar", "approvers", "sandbox_script")
+    @field_validator("home", "inbox", "calendar", "sample_orders", "approvers", "sandbox_script")
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
         return path.expanduser().absolute() if path else None

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import orders
 import pytest
 from homes import Home
 
@@ -19,19 +20,25 @@ def running(home: Home) -> Iterator[Home]:
 
 
 @pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+def sample_orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of many orders, enough for each test to take its own."""
+    return orders.written(tmp_path_factory.mktemp("orders") / "orders.json")
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory, sample_orders: Path) -> Iterator[Home]:
     """One home for all tests that do not break it."""
-    with running(Home(tmp_path_factory.mktemp("home"))) as home:
+    with running(Home(tmp_path_factory.mktemp("home"), DAYFLOW_SAMPLE_ORDERS=str(sample_orders))) as home:
         yield home
 
 
 @pytest.fixture
-def new_home(tmp_path: Path) -> Iterator[Callable[..., Home]]:
+def new_home(tmp_path: Path, sample_orders: Path) -> Iterator[Callable[..., Home]]:
     """Homes of a test's own, with settings of their own."""
     with contextlib.ExitStack() as stack:
 
         def make(**settings: str) -> Home:
             path = tmp_path / f"home{len(list(tmp_path.iterdir()))}"
-            return stack.enter_context(running(Home(path, **settings)))
+            return stack.enter_context(running(Home(path, DAYFLOW_SAMPLE_ORDERS=str(sample_orders), **settings)))
 
         yield make

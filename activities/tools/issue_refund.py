@@ -64,6 +64,12 @@ async def issue_refund(arguments: IssueRefund, context: Context) -> dict[str, An
     return _answer(order, made)
 
 
+async def check(arguments: IssueRefund, context: Context) -> None:
+    """Refuse what cannot be refunded before a person is asked about it."""
+    order = await orders.find(context, arguments.order_id)
+    _check(order, _minor(arguments, order), await Payments(context.settings).standing(_charge(order)))
+
+
 async def reconcile(arguments: IssueRefund, context: Context) -> Found:
     """Whether the provider has a refund of this key; it is certain only when it listed all refunds of the payment."""
     try:
@@ -134,6 +140,7 @@ TOOL = Tool(
         approval=Approval(role="lead"),
     ),
     intent=intent,
+    check=check,
     amount=lambda arguments: Decimal(arguments.amount),
     reconcile=reconcile,
 )

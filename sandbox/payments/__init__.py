@@ -1,6 +1,7 @@
 """The payment provider's stand-in: charges that can be refunded, over real HTTP, as Stripe documents its API.
 
-`mount` is what the sandbox's application imports; nothing else is meant for others.
+`mount` and `SAMPLES` are what the sandbox's application imports; nothing else is meant for others.
 """
 
+from sandbox.payments.provider import SAMPLES as SAMPLES
 from sandbox.payments.routes import mount as mount

@@ -39,8 +39,8 @@ class Provider:
     clock, stands in `payments-memory.jsonl`.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.book = Book(samples(SAMPLES))
+    def __init__(self, folder: Path, orders: Path = SAMPLES) -> None:
+        self.book = Book(samples(orders))
         self.keys = Keys()
         self.faults = Faults()
         self.journal = Lines(folder / "payments.jsonl")

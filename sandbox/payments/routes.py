@@ -16,7 +16,7 @@ from sandbox.payments import control, faults, form, lists
 from sandbox.payments.control import PROVIDER
 from sandbox.payments.errors import ApiError, invalid, unauthorised
 from sandbox.payments.keys import Answer, refused
-from sandbox.payments.provider import REFUNDS, Provider
+from sandbox.payments.provider import REFUNDS, SAMPLES, Provider
 
 # Keys of a sandbox begin like this; a live key has no business here.
 KEYS = ("sk_test_", "rk_test_")
@@ -25,9 +25,9 @@ API_VERSION = "2026-10-28.endive"
 Reply = Callable[[web.Request, Provider, str], Awaitable[Answer]]
 
 
-def mount(app: web.Application, folder: Path) -> None:
+def mount(app: web.Application, folder: Path, orders: Path = SAMPLES) -> None:
     """Add the provider, its routes, and the routes by which it is told what to do."""
-    control.mount(app, Provider(folder))
+    control.mount(app, Provider(folder, orders))
     app.router.add_post(REFUNDS, _handler("refund", create_refund))
     app.router.add_get(REFUNDS, _handler("read", list_refunds))
     app.router.add_get(REFUNDS + "/{id}", _handler("read", get_refund))

@@ -110,7 +110,7 @@ def test_without_a_key_a_name_is_all_there_is(load):
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("approvers = [", r"is no TOML: .*line 1"),
+        ("approvers = []\nname\nroles = []", r"is no TOML: .*line 2"),
         (b"\xff", "is no TOML"),
         ("", "approvers: Field required"),
         ("approvers = 1", "approvers: .*list"),

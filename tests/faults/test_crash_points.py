@@ -129,4 +129,4 @@ def as_if_nothing_had_happened(seen: Witness, case: Case) -> None:
     check(seen, again=case.again, unsent=case.unsent)
     assert (seen.record["result"], seen.record["step"]) == ("All is done.", 3)
     assert [task["source_id"] for task in seen.tasks].count(f"mail-{seen.run.run_id}") == 1
-    assert [action.status for action in seen.state.actions] == ["done", "done"]
+    assert [action.status for action in seen.state.actions.all] == ["done", "done"]

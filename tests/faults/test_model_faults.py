@@ -177,7 +177,7 @@ def finished(home: Home, case: Case, sent: int) -> Witness:
     """The run is done and kept every invariant; the faulty turn took so many requests."""
     seen = witness(home, case.task)
     check(seen, again={(case.turn, 1): sent - 1})
-    assert [action.status for action in seen.state.actions] == ["done"]
+    assert [action.status for action in seen.state.actions.all] == ["done"]
     assert [task["source_id"] for task in seen.tasks].count(case.task) == 1
     assert seen.state.steps[case.turn - 1].attempts == sent
     return seen

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 BIN = Path(sys.executable).parent
 T = TypeVar("T")
 # Settings of the machine that must not reach a test.
-FOREIGN = ("ANTHROPIC_", "DAYFLOW_", "TEMPORAL_", "STRIPE_")
+FOREIGN = ("ANTHROPIC_", "DAYFLOW_", "TEMPORAL_", "STRIPE_", "SMTP_", "IMAP_", "MAIL_")
 
 
 def free_ports(count: int) -> list[int]:
@@ -45,7 +45,7 @@ class Home:
 
     def __init__(self, path: Path, **settings: str) -> None:
         self.path = path
-        self.port, self.ui_port, self.sandbox_port = free_ports(3)
+        self.port, self.ui_port, self.sandbox_port, smtp_port, imap_port = free_ports(5)
         kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         self.env = {
             **kept,
@@ -53,6 +53,8 @@ class Home:
             "DAYFLOW_PORT": str(self.port),
             "DAYFLOW_UI_PORT": str(self.ui_port),
             "DAYFLOW_SANDBOX_PORT": str(self.sandbox_port),
+            "DAYFLOW_SANDBOX_SMTP_PORT": str(smtp_port),
+            "DAYFLOW_SANDBOX_IMAP_PORT": str(imap_port),
             "DAYFLOW_TIMEZONE": "Europe/Berlin",
             **settings,
         }

@@ -4,10 +4,12 @@ import asyncio
 import base64
 import json
 import sqlite3
+import tomllib
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from homes import Home
@@ -17,6 +19,7 @@ from temporalio.client import Client, WorkflowHistory
 from client.converter import CONVERTER
 from client.dayflow import Dayflow, Run
 from domain.state import RunState
+from store.settings import SAMPLES
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,9 @@ class Witness:
     ledger: list[dict[str, Any]]
     commits: list[dict[str, Any]]
     tasks: list[dict[str, Any]]
+    refunds: list[dict[str, Any]]
+    mails: list[dict[str, Any]]
+    approvers: dict[str, list[str]]
 
     @property
     def record(self) -> dict[str, Any]:
@@ -143,7 +149,9 @@ def witness(home: Home, run_id: str) -> Witness:
 
     run, events = asyncio.run(hear())
     task = run.state.definition.task if run.state and run.state.definition else None
-    keys = [action.idempotency_key for action in run.state.actions] if run.state else []
+    actions = run.state.actions.all if run.state else []
+    keys = [action.idempotency_key for action in actions]
+    to = {action.arguments.get("to") for action in actions if action.tool == "send_email"}
     commits = [row for row in rows(home, "SELECT * FROM task_commits") if row["idempotency_key"] in keys]
     return Witness(
         run=run,
@@ -152,6 +160,9 @@ def witness(home: Home, run_id: str) -> Witness:
         ledger=rows(home, "SELECT * FROM ledger WHERE run_id = ? ORDER BY began_at", run_id),
         commits=commits,
         tasks=rows(home, "SELECT * FROM tasks"),
+        refunds=[one for one in home.sandbox("GET", "/sandbox/payments/journal") if one["metadata"].get("dayflow_run") == run_id],
+        mails=[one for one in home.sandbox("GET", "/sandbox/mail/journal") if one["to"] in to],
+        approvers=approvers(home),
     )
 
 
@@ -170,6 +181,12 @@ def rows(home: Home, query: str, *values: Any) -> list[dict[str, Any]]:
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as store:
         store.row_factory = sqlite3.Row
         return [dict(row) for row in store.execute(query, values)]
+
+
+def approvers(home: Home) -> dict[str, list[str]]:
+    """Whoever stands in the approvers file, and their roles."""
+    path = Path(home.env.get("DAYFLOW_APPROVERS", SAMPLES / "approvers.toml"))
+    return {one["name"]: one["roles"] for one in tomllib.loads(path.read_text())["approvers"]}
 
 
 async def _client(home: Home) -> Dayflow:

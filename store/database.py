@@ -33,13 +33,15 @@ class Database:
         self.engine = engine
 
     @asynccontextmanager
-    async def transaction(self, *names: str) -> AsyncIterator[AsyncConnection]:
+    async def transaction(self, *names: str, cheap: bool = False) -> AsyncIterator[AsyncConnection]:
         """One transaction: committed when the block ends, rolled back when it raises.
 
         It has what is named to itself: in SQLite that is the whole file, in Postgres a lock on each name.
+        cheap: it outlives any killed process, but in SQLite not a power cut; for what may be repeated at a cost.
         """
         with _clear_errors():
-            async with self.engine.begin() as connection:
+            engine = self.engine.execution_options(cheap=cheap)
+            async with engine.begin() as connection:
                 if self.engine.dialect.name == "postgresql":
                     for name in names:
                         await connection.execute(_LOCK, {"lock": _number(name)})
@@ -107,7 +109,9 @@ def _pragmas(connection: Any, _record: Any) -> None:
 
 def _begin_immediate(connection: Connection) -> None:
     """Take the write lock at once: a lock that is taken half way cannot be waited for."""
-    reading = connection.get_execution_options().get("reading")
+    options = connection.get_execution_options()
+    reading = options.get("reading")
+    connection.exec_driver_sql(f"PRAGMA synchronous={'NORMAL' if options.get('cheap') else 'FULL'}")
     connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 

@@ -72,7 +72,7 @@ class Ledger:
 
         A stored answer is the answer, also after a reset that made the request another one: it is not paid again.
         """
-        async with self._database.transaction(entry.key) as connection:
+        async with self._database.transaction(entry.key, cheap=True) as connection:
             row = await self._row(connection, entry.key)
             if row is None:
                 return await self._first(connection, entry)
@@ -82,14 +82,14 @@ class Ledger:
 
     async def saw(self, key: str, usage: dict[str, int]) -> None:
         """Keep the usage that an attempt is known to have reached, in case it never answers."""
-        async with self._database.transaction(key) as connection:
+        async with self._database.transaction(key, cheap=True) as connection:
             await connection.execute(
                 update(ledger).where(ledger.c.key == key, ledger.c.status == "begun").values(usage=usage)
             )
 
     async def finish(self, key: str, result: Any, usage: dict[str, int] | None = None) -> Any:
         """Commit the answer. The first answer of a row stands: it is what comes back."""
-        async with self._database.transaction(key) as connection:
+        async with self._database.transaction(key, cheap=True) as connection:
             ended = {"status": "done", "result": result, "usage": usage, "error": None, "ended_at": datetime.now(UTC)}
             changed = await connection.execute(
                 update(ledger).where(ledger.c.key == key, ledger.c.status != "done").values(**ended)
@@ -104,7 +104,7 @@ class Ledger:
 
     async def fail(self, key: str, error: str, possibly_paid: dict[str, int] | None = None) -> None:
         """Commit that an attempt ended without an answer."""
-        async with self._database.transaction(key) as connection:
+        async with self._database.transaction(key, cheap=True) as connection:
             row = await self._row(connection, key)
             if row is None or row.status == "done":
                 return

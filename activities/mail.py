@@ -18,6 +18,7 @@ from activities import smtp
 from activities.sent import Sent, Unavailable
 from activities.smtp import Server
 from domain import errors
+from store import crash
 from store.settings import SANDBOX_MAIL_PASSWORD, SANDBOX_MAIL_USER, Settings
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ async def send(settings: Settings, message: EmailMessage) -> None:
     """Send it, and see to a copy in Sent. Raises what `smtp.submit` raises; a copy that fails changes nothing."""
     raw = message.as_bytes()
     await smtp.submit(outgoing(settings), _sender(settings).addr_spec, _recipient(message), raw)
+    crash.point("mail.accepted")
     folder = sent(settings)
     if folder is None:
         return

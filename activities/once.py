@@ -21,6 +21,8 @@ from store.settings import Settings
 
 # After this many attempts without an answer the destination is asked what happened, not sent to again.
 MOST_FAILURES = 5
+# A destination that is out of reach, so that nothing was sent, is tried for some minutes.
+MOST_REFUSED = 20
 # A key is not trusted to the last second of its lifetime.
 KEY_MARGIN = timedelta(minutes=10)
 
@@ -107,10 +109,21 @@ class Once:
         except errors.ArgumentsChanged as error:
             return await self._unknown(entry, f"The destination knows its key with other arguments: {error}")
         except (Exception, SystemExit) as error:
-            await self._effects.stumble(entry.key, f"{type(error).__name__}: {error}"[:500])
-            raise _again(error) from None
+            return await self._broke(entry, standing, error)
         crash.point("effect.committed")
         return await self._finish(entry, outcome, attempts)
+
+    async def _broke(self, entry: Entry, standing: Standing, error: BaseException) -> ToolResult:
+        """An attempt without an answer: come back, with the same key, unless it has been enough."""
+        why = f"{type(error).__name__}: {error}"[:500]
+        if not isinstance(error, errors.Again) or standing.sent:
+            await self._effects.stumble(entry.key, why)
+            raise _again(error) from None
+        if standing.failures + 1 >= MOST_REFUSED:
+            away = f"The destination was out of reach {standing.failures + 1} times; nothing was sent."
+            return await self._failed(entry, away, standing.attempts)
+        await self._effects.unsent(entry.key, why)
+        raise _again(error) from None
 
     async def _before(self, doing: Doing, entry: Entry, standing: Standing) -> ToolResult | None:
         """What became of attempts that gave no answer; None when it may be sent again with the same key."""

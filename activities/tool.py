@@ -65,7 +65,7 @@ class Tool:
     check: looks, before a person is asked, whether the effect can be carried out at all; `errors.ToolFailed` if not.
     amount: what it moves, in the main unit of its currency; the approval rules go by it.
     reconcile: asks the destination whether the effect of `context.idempotency_key` happened; it may say so, deny it,
-    or be unsure. It sends nothing. An effect that declares `lookup` has to have one.
+    or be unsure. It never does the effect. An effect that declares `lookup` has to have one.
     """
 
     run: Callable[[Any, Context], Any]

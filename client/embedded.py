@@ -146,7 +146,7 @@ class Server(Part):
 
 
 class Sandbox(Part):
-    """The stand-in of the Messages API."""
+    """The stand-ins of the Messages API, the payment provider and the mail server."""
 
     name = "sandbox"
     title = "sandbox"
@@ -157,7 +157,11 @@ class Sandbox(Part):
 
     @property
     def ports(self) -> dict[str, int]:
-        return {"DAYFLOW_SANDBOX_PORT": self.settings.sandbox_port}
+        return {
+            "DAYFLOW_SANDBOX_PORT": self.settings.sandbox_port,
+            "DAYFLOW_SANDBOX_SMTP_PORT": self.settings.sandbox_smtp_port,
+            "DAYFLOW_SANDBOX_IMAP_PORT": self.settings.sandbox_imap_port,
+        }
 
     def command(self) -> list[str]:
         return [sys.executable, "-P", "-m", "sandbox"]

@@ -87,7 +87,7 @@ async def down(settings: Settings, progress: Progress) -> list[Name]:
 def _needed(settings: Settings, worker: bool) -> list[Part]:
     wanted: list[tuple[type[Part], bool]] = [
         (Server, connection.embedded()),
-        (Sandbox, settings.sandbox_answers),
+        (Sandbox, settings.sandbox_needed),
         (Worker, worker),
     ]
     return [kind(settings) for kind, needed in wanted if needed]

@@ -17,6 +17,7 @@ POINTS: dict[str, str] = {
     "read.done": "after a reading tool ran, before its result is recorded",
     "effect.begin": "before the ledger's `begun` of an effect",
     "effect.begun": "after `begun`, before the effect",
+    "mail.accepted": "after the mail server took a mail, before its copy goes into Sent",
     "effect.committed": "after the effect, before the ledger's `done`",
     "effect.done": "after the ledger's `done`, before the result is recorded",
 }

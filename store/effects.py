@@ -79,6 +79,12 @@ class Effects:
             values = {"failures": ledger.c.failures + 1, "error": error}
             await connection.execute(update(ledger).where(ledger.c.key == key, _open()).values(values))
 
+    async def unsent(self, key: str, error: str) -> None:
+        """Note that an attempt certainly did nothing; its intent is free until the next one."""
+        async with self._database.transaction(key) as connection:
+            values = {"failures": ledger.c.failures + 1, "error": error, "status": "failed"}
+            await connection.execute(update(ledger).where(ledger.c.key == key, _open()).values(values))
+
     async def finish(self, key: str, result: Any) -> Any:
         """Commit the answer. The first answer of a row stands: it is what comes back."""
         async with self._database.transaction(key) as connection:

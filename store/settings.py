@@ -100,6 +100,16 @@ class Settings(BaseSettings):
         return not self.anthropic_api_key and not self.anthropic_base_url
 
     @property
+    def sandbox_pays(self) -> bool:
+        """Whether refunds go to the sandbox: no key and no address were given."""
+        return not self.stripe_api_key and not self.stripe_base_url
+
+    @property
+    def sandbox_needed(self) -> bool:
+        """Whether the sandbox stands in for anything."""
+        return self.sandbox_answers or self.sandbox_pays or self.sandbox_mails
+
+    @property
     def messages_url(self) -> str | None:
         """Base address of the Messages API; None is the SDK's own."""
         return self.anthropic_base_url or (self.sandbox_url if self.sandbox_answers else None)

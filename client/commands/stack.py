@@ -52,7 +52,7 @@ def up(
     """Start the Temporal server, the sandbox and a worker in the background; what runs already stays as it is.
 
     With a worker up, runs go on by themselves: after a crash, after an approval, at night.
-    The sandbox is started only if no ANTHROPIC_API_KEY is set, the server only if no TEMPORAL_ADDRESS is.
+    The sandbox is started only if it stands in for something, the server only if no TEMPORAL_ADDRESS is set.
 
     Example: `dayflow up && dayflow brief`
 

@@ -26,7 +26,8 @@ from store.ledger import Begun, Entry, Ledger
 from store.settings import Settings
 
 THREADS = 64
-# An effect whose attempts keep failing is given back to the model, and to a person, after this many.
+# An effect whose attempts keep failing, or keep taking their worker down, is given back to the model, and to a person,
+# after this many.
 MOST_EFFECT_FAILURES = 5
 
 Act = Callable[[ToolCall], Coroutine[Any, Any, ToolResult]]
@@ -90,6 +91,10 @@ class Runner:
             raise ApplicationError(str(error), type="changed arguments", non_retryable=True) from error
         if begun.result is not None:
             return ToolResult.model_validate(begun.result).model_copy(update={"from_ledger": True})
+        lost = begun.attempt - 1 - begun.failures
+        if lost >= MOST_EFFECT_FAILURES:
+            await self._ledger.fail(entry.key, "lost")
+            return self._in_doubt(f"{entry.name} was cut off {lost} times, with its worker", begun.attempt)
         crash.point("effect.begun")
         return await _to_its_end(self._once(tool, arguments, context, entry, begun))
 
@@ -116,10 +121,10 @@ class Runner:
         if failures < MOST_EFFECT_FAILURES:
             # No cause: it would carry the uncleaned words into the history.
             raise ApplicationError(self._clean(f"{type(error).__name__}: {error}"), type="effect failed") from None
-        return self._failed(
-            f"{entry.name} broke {failures} times ({type(error).__name__}); it may or may not have happened.",
-            attempts=attempt,
-        )
+        return self._in_doubt(f"{entry.name} broke {failures} times ({type(error).__name__})", attempt)
+
+    def _in_doubt(self, why: str, attempt: int) -> ToolResult:
+        return self._failed(f"{why}; it may or may not have happened.", attempts=attempt)
 
     async def _attempt(self, tool: Tool, arguments: Arguments, context: Context) -> Outcome:
         async with asyncio.timeout(tool.declares.deadline_s):

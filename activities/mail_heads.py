@@ -70,7 +70,7 @@ def _head(stored: Stored) -> bytes:
 
 
 def _id(message: Message, start: bytes) -> str:
-    raw = str(message.get("message-id", ""))
+    raw = str(message.get("message-id", ""))[:1_000]
     found = ID.search(raw)
     text = plain.clean(found[1] if found else raw).strip()
     if text and len(text) <= 250 and not re.search(r"\s", text):
@@ -80,7 +80,7 @@ def _id(message: Message, start: bytes) -> str:
 
 def _date(message: Message) -> datetime | None:
     try:
-        date = parsedate_to_datetime(str(message.get("date", "")))
+        date = parsedate_to_datetime(str(message.get("date", ""))[:200])
         aware = date if date.tzinfo else date.replace(tzinfo=UTC)
         aware.timestamp()
     except (ValueError, TypeError, LookupError, OverflowError):

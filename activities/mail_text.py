@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
@@ -14,7 +15,6 @@ from pydantic import BaseModel
 from activities import plain
 
 HTML_READ = 100_000
-HEADER_READ = 8_000
 ATTACHMENTS_SHOWN = 25
 _WORD = r"=\?[^?\s]+\?[bBqQ]\?[^?]*\?="
 ENCODED = re.compile(rf"{_WORD}(?:\s+{_WORD})*")
@@ -22,7 +22,7 @@ TAGS = re.compile(r"<[^<>]*>")
 # A style may ask for 100,000 blanks or blank lines for each element, and inscriptis gives them.
 SPACING = re.compile(r"(?i)(margin|padding)[a-z-]*\s*:")
 
-Part: TypeAlias = "Message[Any, Any]"
+Entity: TypeAlias = "Message[Any, Any]"
 
 
 class Attachment(BaseModel):
@@ -33,14 +33,14 @@ class Attachment(BaseModel):
     size: int | None
 
 
-def header(message: Part, name: str, limit: int, notes: list[str]) -> str:
+def header(message: Entity, name: str, limit: int, notes: list[str]) -> str:
     """A header as people read it, on one line."""
     raw = next((str(value) for key, value in message.raw_items() if key.lower() == name), "")
     return plain.line(_readable(raw, notes), limit)
 
 
 def _readable(raw: str, notes: list[str]) -> str:
-    text = plain.decode(plain.octets(raw[:HEADER_READ]), "utf-8", notes)
+    text = plain.decode(plain.octets(raw), "utf-8", notes)
     return ENCODED.sub(lambda run: _decoded(run[0], notes), text)
 
 
@@ -55,56 +55,65 @@ def _decoded(run: str, notes: list[str]) -> str:
     )
 
 
-def parts(message: Part) -> Iterator[Part]:
+@dataclass(frozen=True)
+class Part:
+    """One part that holds something. name: None for what is written in the message; "" for a file without a name."""
+
+    message: Entity
+    type: str
+    name: str | None
+
+
+def parts(message: Entity) -> Iterator[Part]:
     """The parts that hold something, in order; a message within the message is one part."""
     waiting = [message]
     while waiting:
-        part = waiting.pop()
-        inner = part.get_payload()
-        if isinstance(inner, list) and part.get_content_maintype() != "message":
+        entity = waiting.pop()
+        kind = plain.line(entity.get_content_type(), 100)
+        inner = entity.get_payload()
+        if not isinstance(inner, list):
+            yield _part(entity, kind)
+        elif kind.startswith("message/"):
+            yield Part(entity, kind, entity.get_filename() or "")
+        else:
             waiting += reversed(inner)
-        elif not isinstance(inner, list) or inner:
-            yield part
+
+
+def _part(entity: Entity, kind: str) -> Part:
+    # A multipart without a boundary is one string.
+    kind = "text/plain" if kind.startswith("multipart/") else kind
+    name = entity.get_filename() or ""
+    written = kind in ("text/plain", "text/html") and not name and entity.get_content_disposition() != "attachment"
+    return Part(entity, kind, None if written else name)
 
 
 def text(found: list[Part], notes: list[str]) -> str:
     """The plain text, or else what the HTML looks like."""
-    wrote = [_content(part, notes) for part in found if _is_body(part, "text/plain")]
+    wrote = [_content(part.message, notes) for part in found if part.name is None and part.type == "text/plain"]
     said = "\n\n".join(each for each in wrote if each.strip())
     if said:
         return said
-    pages = (_content(part, notes) for part in found if _is_body(part, "text/html"))
+    pages = (_content(part.message, notes) for part in found if part.name is None and part.type == "text/html")
     page = next((each for each in pages if each.strip()), "")
     return _from_html(page, notes) if page else ""
 
 
 def attachments(found: list[Part], cut: bool, notes: list[str]) -> list[Attachment]:
-    """Every other part, by name. cut: the last part was not read to its end."""
-    others = [part for part in found if not _is_body(part, "text/plain") and not _is_body(part, "text/html")]
-    if len(others) > ATTACHMENTS_SHOWN:
-        notes.append(f"{len(others)} attachments, {ATTACHMENTS_SHOWN} are named")
+    """Every part that is a file, by name. cut: the last part was not read to its end."""
+    files = [part for part in found if part.name is not None]
+    if len(files) > ATTACHMENTS_SHOWN:
+        notes.append(f"{len(files)} attachments, {ATTACHMENTS_SHOWN} are named")
     return [
         Attachment(
             name=_name(part, notes),
-            type=_type(part),
-            size=None if cut and part is found[-1] else _size(part),
+            type=part.type,
+            size=None if cut and part is found[-1] else _size(part.message),
         )
-        for part in others[:ATTACHMENTS_SHOWN]
+        for part in files[:ATTACHMENTS_SHOWN]
     ]
 
 
-def _type(part: Part) -> str:
-    return plain.line(part.get_content_type(), 100)
-
-
-def _is_body(part: Part, kind: str) -> bool:
-    named = part.get_content_disposition() == "attachment" or part.get_filename()
-    # A multipart without a boundary is one string.
-    whole = _type(part).startswith("multipart/") and kind == "text/plain"
-    return (whole or _type(part) == kind) and not named and not part.is_multipart()
-
-
-def _content(part: Part, notes: list[str]) -> str:
+def _content(part: Entity, notes: list[str]) -> str:
     data = part.get_payload(decode=True)
     charset = part.get_content_charset()
     return plain.decode(data, charset, notes) if isinstance(data, bytes) else ""
@@ -122,15 +131,14 @@ def _from_html(page: str, notes: list[str]) -> str:
 
 
 def _name(part: Part, notes: list[str]) -> str:
-    raw = part.get_filename() or ""
-    inner = part.get_payload()
-    if not raw and isinstance(inner, list) and isinstance(inner[0], Message):
+    inner = part.message.get_payload()
+    if not part.name and isinstance(inner, list) and inner and isinstance(inner[0], Message):
         return header(inner[0], "subject", 150, notes) or "message"
-    readable = plain.line(_readable(raw, notes), 150).replace("\\", "/")
+    readable = plain.line(_readable(part.name or "", notes), 150).replace("\\", "/")
     return PurePosixPath(readable).name or "unnamed"
 
 
-def _size(part: Part) -> int | None:
+def _size(part: Entity) -> int | None:
     try:
         data = b"".join(map(bytes, part.get_payload())) if part.is_multipart() else part.get_payload(decode=True)
     except (ValueError, LookupError, TypeError, AttributeError):  # what cannot be written again has no size

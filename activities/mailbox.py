@@ -1,11 +1,11 @@
 """The newest messages of a user's inbox, at a cost that does not grow with the mail in it."""
 
-from email import message_from_bytes, policy
+from email import message_from_bytes
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from activities import local_files, mail_files, mail_heads, mail_text, plain
+from activities import local_files, mail_files, mail_heads, mail_policy, mail_text, plain
 from activities.mail_heads import Headed
 from activities.mail_text import Attachment
 from activities.plain import Skipped
@@ -79,16 +79,15 @@ def _mail(headed: Headed, text_limit: int) -> Mail | Skipped:
     except OSError as error:
         return Skipped(file=headed.stored.name, why=local_files.reason(error))
     why = ""
-    # The old policy reads headers that the new one's parser fails on.
-    for rules in (policy.default, policy.compat32):
+    for rules in mail_policy.policies():
         try:
             return _parsed(message_from_bytes(data, policy=rules), headed, text_limit)
         except Exception as error:  # one broken message must not hide the others
-            why = f"broken message ({type(error).__name__})"
+            why = str(error) if isinstance(error, mail_policy.TooManyParts) else f"broken ({type(error).__name__})"
     return Skipped(file=headed.stored.name, why=why)
 
 
-def _parsed(message: mail_text.Part, headed: Headed, text_limit: int) -> Mail:
+def _parsed(message: mail_text.Entity, headed: Headed, text_limit: int) -> Mail:
     notes: list[str] = []
     cut = headed.stored.size > PARSED
     if cut:

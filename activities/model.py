@@ -8,7 +8,7 @@ import anthropic
 from anthropic.types import Message as ApiMessage
 from temporalio import activity
 
-from activities import model_errors
+from activities import cleaning, model_errors
 from activities.heartbeat import beating
 from activities.model_errors import BadAnswer
 from activities.pull import Transcripts
@@ -33,6 +33,7 @@ class Model:
     def __init__(self, settings: Settings, ledger: Ledger) -> None:
         self._settings = settings
         self._ledger = ledger
+        self._secrets = cleaning.known_secrets(settings)
         self._transcripts = Transcripts()
         self._client: anthropic.AsyncAnthropic | None = None
 
@@ -73,9 +74,10 @@ class Model:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            await self._ledger.fail(entry.key, type(error).__name__, exchange.reached)
+            paid = {} if exchange.reached is None and model_errors.left_unanswered(error) else exchange.reached
+            await self._ledger.fail(entry.key, type(error).__name__, paid)
             # No cause: it would carry the body into the history.
-            raise model_errors.failure(error, begun.failures + 1) from None
+            raise model_errors.failure(error, begun.failures + 1, self._secrets) from None
         crash.point("model.received")
         stored = await self._ledger.finish(
             entry.key, answer.model_dump(mode="json"), answer.usage.model_dump(mode="json")

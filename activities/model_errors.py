@@ -5,6 +5,7 @@ import json
 import math
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import anthropic
 import httpx2
 from temporalio.exceptions import ApplicationError
+
+from activities import cleaning
 
 # One call is given up, and the run parked, after this many failures of one kind in a row.
 FAILURES_UNTIL_DOWN = 6
@@ -56,7 +59,14 @@ def classify(error: BaseException) -> Ending:
             return Ending("needs repair", most=FAILURES_UNTIL_REPAIR)
 
 
-def failure(error: BaseException, failures: int) -> ApplicationError:
+def left_unanswered(error: BaseException) -> bool:
+    """Whether the request may have arrived although no answer came: nobody can know whether it was charged."""
+    if isinstance(error, anthropic.APIConnectionError):
+        return not isinstance(error.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout)
+    return isinstance(error, BadAnswer | httpx2.HTTPError)
+
+
+def failure(error: BaseException, failures: int, secrets: Sequence[str] = ()) -> ApplicationError:
     """The error as Temporal is told of it; `failures` counts this one. Never holds a body: it may echo the prompt."""
     end = classify(error)
     detail = {
@@ -66,7 +76,7 @@ def failure(error: BaseException, failures: int) -> ApplicationError:
         "failures": failures,
     }
     return ApplicationError(
-        f"{_say(error)} (failure {failures})",
+        f"{cleaning.clean(_say(error), secrets).text} (failure {failures})",
         detail,
         type=end.reason,
         non_retryable=end.final or failures % end.most == 0,

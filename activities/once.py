@@ -19,8 +19,9 @@ from store.effects import Effects, Standing
 from store.ledger import Entry
 from store.settings import Settings
 
-# After this many attempts without an answer the destination is asked what happened, not sent to again.
-MOST_FAILURES = 5
+# After this many attempts without an answer, be it that the worker died, the destination is asked what happened, and not
+# sent to again.
+MOST_ATTEMPTS = 5
 # A destination that is out of reach, so that nothing was sent, is tried for some minutes.
 MOST_REFUSED = 20
 # A key is not trusted to the last second of its lifetime.
@@ -127,7 +128,7 @@ class Once:
 
     async def _before(self, doing: Doing, entry: Entry, standing: Standing) -> ToolResult | None:
         """What became of attempts that gave no answer; None when it may be sent again with the same key."""
-        if _key_holds(doing.declares, standing) and standing.failures < MOST_FAILURES:
+        if _key_holds(doing.declares, standing) and standing.attempts < MOST_ATTEMPTS:
             return None
         if doing.tool.reconcile is None:
             return await self._unknown(entry, "It was sent, no answer came, and the destination cannot be asked.")
@@ -137,8 +138,8 @@ class Once:
             return await self._finish(entry, found.outcome, standing.attempts)
         if found is Verdict.UNSURE:
             return await self._unknown(entry, "It was sent, no answer came, and the destination is not sure.")
-        if standing.failures >= MOST_FAILURES:
-            why = f"It did not happen: the destination gave no answer {standing.failures} times."
+        if standing.attempts >= MOST_ATTEMPTS:
+            why = f"It did not happen: {standing.attempts} attempts gave no answer."
             return await self._failed(entry, why, standing.attempts)
         return None
 

@@ -24,13 +24,17 @@ PICKS = {"BYMONTHDAY", "BYYEARDAY", "BYWEEKNO", "BYSETPOS"}
 # A walk to the year 9999 takes as long as this many instances.
 TO_THE_END = 1_000_000
 
+# A year has no more days to list.
+LISTED = 366
+
 Rule = Mapping[str, Sequence[Any]]
 
 
 def refusal(rule: Rule) -> str | None:
     """Why this rule is not expanded; None if it may be."""
     frequency, interval = list(rule.get("FREQ", [])), list(rule.get("INTERVAL", [1]))
-    if len(frequency) != 1 or frequency[0] not in UNITS or len(interval) != 1 or interval[0] < 1:
+    longest = max(len(values) for values in rule.values())
+    if len(frequency) != 1 or frequency[0] not in UNITS or len(interval) != 1 or interval[0] < 1 or longest > LISTED:
         return "a recurrence rule that makes no sense"
     limits = {name for name in rule if name.startswith("BY")}
     if frequency[0] in ("SECONDLY", "MINUTELY") and limits:

@@ -1,1 +1,1 @@
-"""The bench: what a step costs, beside the same loop that passes its messages as an argument. `python -m bench` runs it."""
+"""The bench: what a step costs, beside the same loop that passes its messages as an argument."""

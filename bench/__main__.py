@@ -58,7 +58,7 @@ async def _measure(chosen: argparse.Namespace, keep: Callable[[Part], None]) -> 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="a long run, short runs, a crowd; all by default")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="long run, short runs, crowd; else all")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, one round: does it run at all")
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured, in turn (default 3)")

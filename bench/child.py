@@ -1,4 +1,4 @@
-"""The bench's worker as a process of its own: says its memory when it is ready, works until stdin ends, says its peak."""
+"""The bench's worker as a process of its own: says its memory when it is ready, and its peak when stdin ends."""
 
 import asyncio
 import json

@@ -14,7 +14,7 @@ from temporalio.worker import Worker
 import worker
 from activities.model import Model
 from activities.runner import Runner
-from bench import models, nothing, scenario
+from bench import nothing, scenario
 from bench.by_value import ByValue
 from bench.models import HttpByValue, Stub, StubByValue
 from bench.nothing import Nothing

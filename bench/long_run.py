@@ -53,7 +53,8 @@ class Windows:
 
     def per_kb(self, run: Run, port: int) -> list[Figure]:
         """What each further KB of request costs, all in all and in the sandbox by itself."""
-        (early_kb, early), (late_kb, late) = (direct.answer_ms(port, self._steps, *w) for w in (self._early, self._late))
+        early_kb, early = direct.answer_ms(port, self._steps, *self._early)
+        late_kb, late = direct.answer_ms(port, self._steps, *self._late)
         growth = run.window(*self._late) - run.window(*self._early)
         return [
             Figure("a request over HTTP, early and late", f"{early_kb:,.0f} and {late_kb:,.0f}", "KB"),

@@ -63,7 +63,7 @@ class HttpByValue:
         async with self._client.messages.stream(**request) as stream:
             message = await stream.get_final_message()
         return ModelAnswer(
-            content=message.to_dict()["content"],  # type: ignore[arg-type]
+            content=message.to_dict()["content"],
             stop_reason=str(message.stop_reason),
             usage=model.usage_of(message),
             model=message.model,

@@ -1,9 +1,10 @@
 """One measured run: started, waited for, and read from the timestamps of its own history."""
 
 import asyncio
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from statistics import mean, median
@@ -27,12 +28,17 @@ Measure = Callable[[], Awaitable["Run"]]
 
 @dataclass(frozen=True)
 class Run:
-    """What a run left behind. starts: when each step's first activity was scheduled. error: why it died, if it did."""
+    """What a run left behind.
+
+    starts: when each step's first activity was scheduled. cpu_s: what this process, with its worker, used meanwhile.
+    error: why it died, if it did.
+    """
 
     events: int
     bytes: int
     starts: list[datetime]
     error: str | None = None
+    cpu_s: float = 0.0
 
     @property
     def steps(self) -> int:
@@ -49,6 +55,11 @@ class Run:
         """Milliseconds a step, without the first, which opens connections."""
         return mean(self.durations[1:])
 
+    @property
+    def cpu_ms(self) -> float:
+        """Milliseconds of the worker's CPU a step; other programs on the machine change it little."""
+        return self.cpu_s / self.steps * 1000
+
     def window(self, first: int, last: int) -> float:
         """Median milliseconds a step from step `first` to step `last`."""
         return median(self.durations[first - 1 : last])
@@ -57,8 +68,11 @@ class Run:
 async def measure(stack: Stack, contender: Contender, steps: int) -> Run:
     """One run of one contender by a worker of its own in this process."""
     async with hosting.host(stack.client, stack.settings, contender, steps):
+        began = time.process_time()
         handle = await start(stack.client, contender, steps)
-        return await read(handle, await end(handle))
+        error = await end(handle)
+        used = time.process_time() - began
+        return replace(await read(handle), error=error, cpu_s=used)
 
 
 async def start(client: Client, contender: Contender, steps: int) -> Handle:
@@ -82,7 +96,7 @@ async def end(handle: Handle) -> str | None:
     return None
 
 
-async def read(handle: Handle, error: str | None = None) -> Run:
+async def read(handle: Handle) -> Run:
     """The figures of a run that has ended."""
     info = (await handle.describe()).raw_description.workflow_execution_info
     starts = [
@@ -91,7 +105,7 @@ async def read(handle: Handle, error: str | None = None) -> Run:
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
         and event.activity_task_scheduled_event_attributes.activity_type.name in FIRSTS
     ]
-    return Run(info.history_length, info.history_size_bytes, starts, error)
+    return Run(info.history_length, info.history_size_bytes, starts)
 
 
 async def interleave(rounds: int, measures: Mapping[K, Callable[[], Awaitable[T]]]) -> dict[K, list[T]]:

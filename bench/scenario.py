@@ -1,4 +1,4 @@
-"""The one scenario of every measurement: two tools of 2 KB a step, the agent that calls them, and what the model says."""
+"""The one scenario of every measurement: an agent, its two tools of 2 KB each, and what the model says."""
 
 import hashlib
 from typing import Any

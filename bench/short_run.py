@@ -33,8 +33,9 @@ async def measure(stacks: Mapping[int, Stack], steps: int, rounds: int) -> Part:
 
     found = await runs.interleave(rounds, {which: run(*which) for which in measured})
     times = {which: [run.step_ms for run in some] for which, some in found.items()}
+    cpu = {which: median(run.cpu_ms for run in some) for which, some in found.items()}
     _, own = direct.answer_ms(stacks[1].settings.sandbox_port, steps, 1, steps)
-    figures = [*_claims(times), *_parts(times, own), *_others(times)]
+    figures = [*_claims(times), *_parts(times, own), *_others(times), *_cpu(cpu)]
     return Part("b", f"(b) {steps} steps, two tools each: milliseconds a step", figures)
 
 
@@ -75,6 +76,12 @@ def _others(times: Times) -> list[Figure]:
         _step("Dayflow, model stubbed, server with synchronous=2", times[PULL, 2]),
         Figure("… beside synchronous=1", runs.ratio(times[PULL, 2], times[PULL, 1]), "times"),
     ]
+
+
+def _cpu(cpu: Mapping[tuple[Contender, int], float]) -> list[Figure]:
+    shown = {"nothing": NOTHING, "Dayflow, model stubbed": PULL, "Dayflow, over HTTP": HTTP}
+    shown |= {"list-passing, model stubbed": BY_VALUE, "list-passing, over HTTP": BY_VALUE_HTTP}
+    return [Figure(f"CPU of the worker: {who}", cpu[contender, 1], "ms") for who, contender in shown.items()]
 
 
 def _step(who: str, times: list[float]) -> Figure:

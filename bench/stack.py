@@ -47,7 +47,7 @@ def home() -> Iterator[Path]:
 @asynccontextmanager
 async def up(home: Path, sandbox_port: int, synchronous: int = 1) -> AsyncIterator[Stack]:
     """A server started as `dayflow up` starts it, but for SQLite's `synchronous`, and a client of it."""
-    home.mkdir(parents=True)
+    home.mkdir()  # noqa: ASYNC240  (nothing else runs yet)
     wanted = settings(home, sandbox_port)
     part = Server(wanted)
     command = [f"{SYNCHRONOUS}{synchronous}" if one.startswith(SYNCHRONOUS) else one for one in part.command()]

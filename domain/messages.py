@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from domain import errors
-from domain.request import Name, explain
+from domain.request import UNDECODABLE, Name, explain
 
 MAX_MESSAGE = 20_000
 
@@ -54,6 +54,8 @@ def parse(kind: type[S], raw: Sequence[Any]) -> S:
     """One signal from the raw inputs; `errors.BadRequest` says what is wrong with them."""
     if len(raw) != 1 or not isinstance(raw[0], dict):
         raise errors.BadRequest(f"takes exactly one JSON object, got {len(raw)} inputs")
+    if set(raw[0]) == UNDECODABLE:
+        raise errors.BadRequest(f"cannot be decoded as {raw[0]['undecodable']!r}; send JSON")
     try:
         return kind.model_validate_json(json.dumps(raw[0]))
     except ValidationError as error:

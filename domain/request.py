@@ -13,6 +13,8 @@ MAX_INPUT_BYTES = 200_000
 MAX_RUN_ID = 200
 MAX_EXPLANATION = 1_000
 EXAMPLE = '{"agent": "brief"}'
+# What the data converter leaves of bytes that it cannot decode.
+UNDECODABLE = {"undecodable", "sha256", "excerpt"}
 
 Name = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
@@ -52,6 +54,10 @@ def parse(raw: Sequence[Any]) -> RunRequest:
     value = raw[0]
     if not isinstance(value, dict):
         raise errors.BadRequest(f"the input is a JSON {_kind(value)}; it has to be an object, such as {EXAMPLE}")
+    if set(value) == UNDECODABLE:
+        raise errors.BadRequest(
+            f"the input cannot be decoded as {value['undecodable']!r}; send JSON, such as {EXAMPLE}"
+        )
     if set(value) == {"oversized"}:
         raise errors.BadRequest(f"the input has {value['oversized']} bytes; at most {MAX_INPUT_BYTES} are taken")
     try:

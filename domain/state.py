@@ -177,7 +177,9 @@ class RunState(BaseModel):
 
     def begin(self, definition: Definition, now: datetime) -> None:
         """Freeze the definition and open the transcript with the task."""
-        self.definition, self.limits, self.max_tokens = definition, definition.limits, definition.max_tokens
+        # Limits that a person set before the run began stand over those of its definition.
+        self.limits = definition.limits.over(self.limits)
+        self.definition, self.max_tokens = definition, definition.max_tokens
         self.transcript.head = digest.sha256(definition.model_dump(mode="json"))
         self.transcript.append(transcript.user_text(definition.task))
         self.move(Status.PLANNING if definition.plans else Status.RUNNING, now)

@@ -123,9 +123,8 @@ async def _migrate(engine: AsyncEngine, home: Path) -> None:
         await connection.execution_options(reading=True)
         if await connection.run_sync(_version) == head:
             return
-    async with _locked(home / "migrate.lock"):
-        async with engine.begin() as connection:
-            await connection.run_sync(_upgrade, config)
+    async with _locked(home / "migrate.lock"), engine.begin() as connection:
+        await connection.run_sync(_upgrade, config)
 
 
 def _version(connection: Connection) -> str | None:

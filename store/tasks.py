@@ -74,6 +74,13 @@ class Tasks:
             await self._commit(connection, key, "complete", {"task_id": task_id}, task_id, answer)
             return answer
 
+    async def answer(self, key: str) -> dict[str, Any] | None:
+        """What a key was answered, if it was committed."""
+        async with self._database.reading() as connection:
+            wanted = select(task_commits.c.answer).where(task_commits.c.idempotency_key == key)
+            found: dict[str, Any] | None = (await connection.execute(wanted)).scalar_one_or_none()
+            return found
+
     async def _known(
         self, connection: AsyncConnection, key: str, operation: str, arguments: dict[str, Any]
     ) -> dict[str, Any] | None:

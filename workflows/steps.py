@@ -17,8 +17,9 @@ from domain.tool import Preparation, Prepared, Read, ToolCall, ToolResult, ToolS
 HEARTBEAT = timedelta(seconds=3)
 SUMMARY_BYTES = 200
 
-# Failures that no retry heals. The names are `type` of an ApplicationError; the last two are the SDK's own.
-FINAL = ["refused", "quota", "credentials", "needs repair", "changed arguments", "PayloadsTooLarge", "PayloadSizeError"]
+# Failures that no retry heals. The names are `type` of an ApplicationError; the last two are the SDK's own. One that
+# "needs repair" is not among them: it says itself whether it is final, or may be tried once more.
+FINAL = ["refused", "quota", "credentials", "changed arguments", "PayloadsTooLarge", "PayloadSizeError"]
 
 # A lost worker is found by the heartbeat; an attempt of the model may stream for this long. A killed worker is no
 # failure of the model: the activity counts real failures in the ledger, and says itself which one is the last.

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from activities import tasks
 from activities.tool import Arguments, Context, Tool
 from domain.tool import Effect
 from store.tasks import Tasks
@@ -25,4 +26,5 @@ TOOL = Tool(
     arguments=CompleteTask,
     declares=Effect(safety="key", held_intent="destination"),
     intent=lambda arguments, context: f"complete-task:{arguments.task_id}",
+    reconcile=tasks.reconcile,
 )

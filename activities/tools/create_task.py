@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
+from activities import tasks
 from activities.tool import Arguments, Context, Tool
 from domain.tool import Effect
 from store.tasks import Tasks
@@ -48,4 +49,5 @@ TOOL = Tool(
     arguments=CreateTask,
     declares=Effect(safety="key", held_intent="destination"),
     intent=intent,
+    reconcile=tasks.reconcile,
 )

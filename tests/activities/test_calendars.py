@@ -445,6 +445,8 @@ def test_a_line_folded_within_a_character_is_whole_again(tmp_path: Path) -> None
         ("20261101T000000Z", "FREQ=DAILY;INTERVAL=-1", 0, "makes no sense"),
         ("20261101T000000Z", "FREQ=DAILY,WEEKLY", 0, "makes no sense"),
         ("20261101T000000Z", "INTERVAL=2", 0, "makes no sense"),
+        # more positions than a year has days
+        ("20261101T000000Z", f"FREQ=YEARLY;BYDAY=MO;BYSETPOS={'1,' * 400}2", 0, "makes no sense"),
         # would be looked for second by second to the end of time
         ("20261101T000000Z", "FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=30;BYHOUR=3", 0, "a SECONDLY rule with"),
         ("20261101T000000Z", "FREQ=HOURLY;BYMONTH=2", 0, "an HOURLY rule with"),

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -510,6 +511,33 @@ def test_a_large_mailbox_costs_little_memory(kind: str, tmp_path: Path) -> None:
     assert by_id["1300@example.com"]["attachments"] == [{"name": "a.zip", "type": "application/zip", "size": None}]
     assert "clipped: message is" in by_id["1300@example.com"]["notes"][0]
     assert by_id["1299@example.com"]["text"].strip() == "Gr��e"
+
+
+MULTIPART = b"Content-Type: multipart/mixed; boundary=b\n\n"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        # 250,000 parts
+        MULTIPART + b"--b\n\n" * 250_000,
+        # a part in a part in a part
+        b"".join(b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (i, i) for i in range(3_000)),
+        b"Content-Type: message/rfc822\n\n" * 30_000,
+        # parameters that the parser looks at again for each of them
+        b"Content-Type: text/plain" + b"; a*0*=utf-8''x" * 60_000 + b"\n\nx",
+        b'Content-Disposition: attachment; filename="' + b'\\"' * 60_000 + b"\n\nx",
+        b"Content-Type: text/html\n\n" + b"<table><tr><td>" * 60_000,
+        b"Subject: " + b"=?utf-8?q?a?= " * 60_000 + b"\n\nx",
+    ],
+    ids=["parts", "nested", "forwarded", "parameters", "quotes", "tables", "words"],
+)
+def test_a_message_made_to_be_slow_is_not(raw: bytes, tmp_path: Path) -> None:
+    began = time.process_time()
+    inbox = mailbox.read(folder(tmp_path / "emls", raw), limit=5)
+
+    assert time.process_time() - began < 3
+    assert sound(inbox)
 
 
 def sound(inbox: mailbox.Inbox) -> bool:

@@ -9,7 +9,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
@@ -19,12 +18,11 @@ from unittest.mock import patch
 import pytest
 from homes import BIN, Home, free_ports, kill, until
 
-from client import background, embedded, hosting, ports, processes, variables
+from client import background, hosting, ports, processes
 from domain import errors
-from store import crash
 from store.settings import Settings
 
-NO_SERVER, USAGE, FAILED = 5, 2, 1
+NO_SERVER, USAGE = 5, 2
 PARTS = ["server", "sandbox", "worker"]
 
 
@@ -270,11 +268,9 @@ def test_a_worker_waits_for_its_server_and_stops_cleanly(new: Home, program: Any
     new.dayflow("up", "--no-worker")
     ready = worker.stdout.readline()
     worker.send_signal(signal.SIGTERM)
-    begun = time.monotonic()
 
     assert ready == f"worker ready: task queue dayflow, 127.0.0.1:{new.port}, pid {worker.pid}\n"
-    assert worker.wait(timeout=10) == 0
-    assert time.monotonic() - begun < 5
+    assert worker.wait(timeout=20) == 0
 
 
 def test_a_worker_gives_up_when_told_to(new: Home) -> None:
@@ -322,98 +318,3 @@ def test_logs_follows_whole_lines(new: Home, program: Any) -> None:
 def test_open_prints_the_web_ui(home: Home) -> None:
     assert home.dayflow("open", "--print").stdout == f"http://127.0.0.1:{home.ui_port}\n"
     assert "TEMPORAL_UI_ADDRESS" in home.dayflow("open", env={"TEMPORAL_ADDRESS": "localhost:1"}, code=USAGE).stderr
-
-
-def test_doctor_finds_a_whole_stack_healthy(home: Home) -> None:
-    told = home.json("doctor")
-
-    assert told["ok"]
-    assert [one["name"] for one in told["checks"] if one["state"] not in ("ok", "warn")] == []
-    assert {"name": "DAYFLOW_PORT", "value": str(home.port), "source": "env"}.items() <= told["settings"][1].items()
-    assert {str(field.alias) for field in Settings.model_fields.values()} <= {row["name"] for row in told["settings"]}
-
-
-def test_doctor_never_prints_a_secret_and_notices_a_slip(new: Home) -> None:
-    secrets = {
-        "ANTHROPIC_API_KEY": "sk-hidden",
-        "TEMPORAL_API_KEY": "also-hidden",
-        "DAYFLOW_DATABASE_URL": "postgresql+psycopg://me:hidden@127.0.0.1:1/none?password=hidden",
-        "DAYFLOW_INBXO": "slip",
-    }
-    done = new.dayflow("doctor", env=secrets, code=FAILED)
-    as_json = new.json("doctor", env=secrets, code=FAILED)
-
-    assert "hidden" not in done.stdout + done.stderr + json.dumps(as_json)
-    assert "DAYFLOW_INBXO is no setting; DAYFLOW_INBOX is" in done.stdout
-    values = {row["name"]: row["value"] for row in as_json["settings"]}
-    assert (values["ANTHROPIC_API_KEY"], values["TEMPORAL_API_KEY"]) == ("set", "set")
-
-
-def test_doctor_on_a_fresh_home_is_content_and_with_a_bad_setting_is_not(new: Home) -> None:
-    fresh = new.dayflow("doctor")
-    bad = new.dayflow("doctor", env={"DAYFLOW_PORT": "many"}, code=FAILED)
-
-    assert "`dayflow up` starts it" in fresh.stdout
-    assert "DAYFLOW_PORT" in bad.stdout
-
-
-def test_doctor_lists_the_crash_points(new: Home) -> None:
-    assert new.json("doctor", "--crash-points") == crash.POINTS
-
-
-def test_only_the_worker_sees_credentials_and_crash_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"ANTHROPIC_API_KEY": "k", "DAYFLOW_CRASH_AT": "model.done", "STRIPE_API_KEY": "s"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("DAYFLOW_HOME", str(tmp_path))
-    settings = Settings()
-
-    server = embedded.Server(settings).environment()
-    sandbox = embedded.Sandbox(settings).environment()
-    worker = embedded.Worker(settings).environment()
-
-    assert not {"ANTHROPIC_API_KEY", "DAYFLOW_CRASH_AT", "STRIPE_API_KEY"} & server.keys()
-    assert not {"ANTHROPIC_API_KEY", "DAYFLOW_CRASH_AT"} & sandbox.keys()
-    assert (worker["ANTHROPIC_API_KEY"], worker["DAYFLOW_CRASH_AT"]) == ("k", "model.done")
-
-
-def test_parts_read_absolute_settings_and_none_of_the_callers_besides(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DAYFLOW_INBOX", "mail")
-    settings = Settings()
-    monkeypatch.setenv("DAYFLOW_MODEL", "set after the settings were read")
-
-    seen = embedded.Worker(settings).environment()
-
-    assert seen["DAYFLOW_INBOX"] == str(tmp_path / "mail")
-    assert "DAYFLOW_MODEL" not in seen
-
-
-def test_the_holder_of_a_port_is_found() -> None:
-    (port,) = free_ports(1)
-    with closing(listener(port)):
-        assert f"(pid {os.getpid()})" in (ports.holder(port) or "")
-        assert ports.trouble(port)
-    assert ports.holder(port) is None
-
-
-def test_a_zombie_counts_as_gone() -> None:
-    pid = os.posix_spawn(sys.executable, [sys.executable, "-c", ""], {})
-    try:
-        until("it has ended", lambda: background.mark(pid) is None)
-        os.kill(pid, 0)  # it is still there, waiting to be reaped
-    finally:
-        os.waitpid(pid, 0)
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ("http://127.0.0.1:8234", "http://127.0.0.1:8234"),
-        ("postgresql://me:word@host/db", "postgresql://***@host/db"),
-        ("postgresql://host/db?user=me&password=word&x=1", "postgresql://host/db?user=me&password=***&x=1"),
-    ],
-)
-def test_logins_are_masked(value: str, shown: str) -> None:
-    assert variables.shown(value) == shown

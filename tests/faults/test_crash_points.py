@@ -1,4 +1,4 @@
-"""A worker that dies at any durable boundary leaves a run that the next worker finishes, with nothing paid or done twice."""
+"""A worker may die at any durable boundary: the next one finishes the run, and nothing is paid or done twice."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,13 +23,13 @@ HEARTBEAT = 3.0
 class Case:
     """Where the workers die, one after another, and what that costs.
 
-    again: requests beyond the first for each (step, ask). unsent: kills after `begun` and before the request left.
+    again: requests beyond the first for each (step, ask). unknown: kills after `begun` and before the request left.
     cold: the last worker is the plain command, imports and all.
     """
 
     points: tuple[str, ...]
     again: dict[tuple[int, int], int] = field(default_factory=dict)
-    unsent: int = 0
+    unknown: int = 0
     cold: bool = False
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class Case:
 # Only a kill between the request and the ledger's `done` pays again.
 ONCE = [
     Case(("model.begin",)),
-    Case(("model.begun",), unsent=1),
+    Case(("model.begun",), unknown=1),
     Case(("model.stream",), again={(1, 1): 1}),
     Case(("model.received",), again={(1, 1): 1}),
     Case(("model.done",)),
@@ -56,7 +56,7 @@ TWICE = [
     Case(("model.received", "model.received"), again={(1, 1): 2}),
     Case(("effect.committed", "effect.committed")),
     Case(("model.received", "effect.committed"), again={(1, 1): 1}),
-    Case(("model.begun", "effect.begun"), unsent=1),
+    Case(("model.begun", "effect.begun"), unknown=1),
     Case(("read.done", "effect.done")),
     Case(("model.done", "step.end"), cold=True),
 ]
@@ -64,7 +64,7 @@ TWICE = [
 
 @dataclass(frozen=True)
 class Told:
-    """What came of a case, and the seconds until the last worker's first request: from its start, from its readiness."""
+    """What came of a case, and how long after its start and its readiness the last worker's first request came."""
 
     seen: Witness
     from_start: float
@@ -126,7 +126,7 @@ def on_time(shown: Told, case: Case) -> None:
 
 
 def as_if_nothing_had_happened(seen: Witness, case: Case) -> None:
-    check(seen, again=case.again, unsent=case.unsent)
+    check(seen, again=case.again, unknown=case.unknown)
     assert (seen.record["result"], seen.record["step"]) == ("All is done.", 3)
     assert [task["source_id"] for task in seen.tasks].count(f"mail-{seen.run.run_id}") == 1
     assert [action.status for action in seen.state.actions.all] == ["done", "done"]

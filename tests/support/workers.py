@@ -23,9 +23,9 @@ from homes import BIN, Home, until
 SECRET = "sk-ant-SENTINEL-" + "0123456789abcdef" * 2
 
 _FORKS = multiprocessing.get_context("forkserver")
+_IMPORTS = ("client.cli", "client.hosting", "temporalio.worker", "workflows.agent_run", "alembic.command")
 _FORKS.set_forkserver_preload(
-    ["worker", "pytest", "alembic.command", "temporalio.worker", "activities.model", "activities.agents"]
-    + ["activities.runner", "activities.tools", "client.hosting", "client.cli", "workflows.agent_run"]
+    ["pytest", "worker", *_IMPORTS, *(f"activities.{name}" for name in ("agents", "model", "runner", "tools"))]
 )
 
 

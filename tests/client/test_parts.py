@@ -1,0 +1,59 @@
+"""One background process and its port: what it sees of the environment, and how it is recognised."""
+
+import os
+import socket
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from homes import free_ports, until
+
+from client import background, embedded, ports
+from store.settings import Settings
+
+
+def test_only_the_worker_sees_credentials_and_crash_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"ANTHROPIC_API_KEY": "k", "DAYFLOW_CRASH_AT": "model.done", "STRIPE_API_KEY": "s"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("DAYFLOW_HOME", str(tmp_path))
+    settings = Settings()
+
+    server = embedded.Server(settings).environment()
+    sandbox = embedded.Sandbox(settings).environment()
+    worker = embedded.Worker(settings).environment()
+
+    assert not {"ANTHROPIC_API_KEY", "DAYFLOW_CRASH_AT", "STRIPE_API_KEY"} & server.keys()
+    assert not {"ANTHROPIC_API_KEY", "DAYFLOW_CRASH_AT"} & sandbox.keys()
+    assert (worker["ANTHROPIC_API_KEY"], worker["DAYFLOW_CRASH_AT"]) == ("k", "model.done")
+
+
+def test_parts_read_absolute_settings_and_none_of_the_callers_besides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DAYFLOW_INBOX", "mail")
+    settings = Settings()
+    monkeypatch.setenv("DAYFLOW_MODEL", "set after the settings were read")
+
+    seen = embedded.Worker(settings).environment()
+
+    assert seen["DAYFLOW_INBOX"] == str(tmp_path / "mail")
+    assert "DAYFLOW_MODEL" not in seen
+
+
+def test_the_holder_of_a_port_is_found() -> None:
+    (port,) = free_ports(1)
+    with closing(socket.create_server(("127.0.0.1", port))):
+        assert f"(pid {os.getpid()})" in (ports.holder(port) or "")
+        assert ports.trouble(port)
+    assert ports.holder(port) is None
+
+
+def test_a_zombie_counts_as_gone() -> None:
+    pid = os.posix_spawn(sys.executable, [sys.executable, "-c", ""], {})
+    try:
+        until("it has ended", lambda: background.mark(pid) is None)
+        os.kill(pid, 0)  # it is still there, waiting to be reaped
+    finally:
+        os.waitpid(pid, 0)

@@ -76,7 +76,7 @@ def parts(message: Entity) -> Iterator[Part]:
         elif kind.startswith("message/"):
             yield Part(entity, kind, entity.get_filename() or "")
         else:
-            waiting += reversed(inner)
+            waiting += [one for one in reversed(inner) if isinstance(one, Message)]
 
 
 def _part(entity: Entity, kind: str) -> Part:
@@ -124,7 +124,7 @@ def _from_html(page: str, notes: list[str]) -> str:
     if len(page) > HTML_READ:
         notes.append(f"clipped: HTML is {len(page)} characters")
     try:
-        return inscriptis.get_text(html)
+        return str(inscriptis.get_text(html))
     except Exception as error:  # whatever a page does to the parser, the mail is still shown
         notes.append(f"HTML could not be laid out ({type(error).__name__}), tags removed")
         return TAGS.sub(" ", html)

@@ -124,7 +124,7 @@ def _near(
 
 
 def _read_zones(calendar: ics_files.Calendar, skipped: list[Skipped]) -> None:
-    icalendar.use_zoneinfo()  # forgets the zones of the file before
+    icalendar.use_zoneinfo()  # type: ignore[no-untyped-call]  # forgets the zones of the file before
     for block in calendar.zones:
         try:
             text = block.decode("utf-8", "replace")

@@ -19,8 +19,8 @@ from store.effects import Effects, Standing
 from store.ledger import Entry
 from store.settings import Settings
 
-# After this many attempts without an answer, be it that the worker died, the destination is asked what happened, and not
-# sent to again.
+# After this many attempts without an answer, as when the worker died, the destination is asked what happened, and
+# nothing is sent again.
 MOST_ATTEMPTS = 5
 # A destination that is out of reach, so that nothing was sent, is tried for some minutes.
 MOST_REFUSED = 20

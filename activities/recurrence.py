@@ -50,7 +50,7 @@ def instances(rule: Rule, begin: datetime, end: datetime) -> int:
     seconds = max(0.0, (end - begin).total_seconds())
     periods = int(seconds / (UNITS[frequency] * rule.get("INTERVAL", [1])[0])) + 1
     times = math.prod(len(rule.get(name, [0])) for name in TIMES.get(frequency, ("BYHOUR", "BYMINUTE", "BYSECOND")))
-    return min([periods * _days(rule, frequency) * times, *rule.get("COUNT", [])])
+    return int(min([periods * _days(rule, frequency) * times, *rule.get("COUNT", [])]))
 
 
 def walk(rule: Rule) -> int:

@@ -28,7 +28,8 @@ class Runs:
             holder = await self._holder(run_id)
             if holder != first_execution_run_id:
                 raise errors.BadRequest(
-                    f"the workflow id {run_id!r} was used by an earlier run ({holder}); start with another --workflow-id"
+                    f"the workflow id {run_id!r} was used by an earlier run ({holder}); "
+                    "use another id: start with another --workflow-id"
                 ) from None
 
     async def set_sources(self, run_id: str, inbox: Path | None, calendar: Path | None) -> None:

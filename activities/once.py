@@ -63,7 +63,8 @@ class Once:
         already = conflict is None and standing is not None and standing.status == "done"
         if conflict is None and standing is None:
             await self._check(doing)
-        return Prepared(already=already, intent=entry.intent, amount=amount, conflict=conflict)
+        begun = standing is not None and standing.sent
+        return Prepared(already=already, begun=begun, intent=entry.intent, amount=amount, conflict=conflict)
 
     async def _check(self, doing: Doing) -> None:
         """Let `errors.ToolFailed` through; a destination that cannot be asked now is asked when the effect is sent."""

@@ -1,6 +1,7 @@
 """`dayflow`: composes the commands, turns our errors into one line and an exit code."""
 
 import logging
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from client import output
 from client.commands import inspect, people, runs, stack
 from client.output import Exit
 from domain import errors
+from store import settings
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -59,8 +61,23 @@ def _run(host: Host, arguments: Sequence[str] | None) -> int:
         return _told(error, Exit.USAGE)
     except errors.DayflowError as error:
         return _told(error, Exit.FAILED)
+    except Exception as error:
+        return _unexpected(error)
 
 
 def _told(error: errors.DayflowError, code: Exit) -> int:
     output.err.print(f"[bold red]error:[/] {escape(str(error))}")
     return int(code)
+
+
+def _unexpected(error: Exception) -> int:
+    """A fault of ours, or of a server: one line for the person, the rest for who mends it."""
+    place = settings.load().home / "logs" / "cli.log"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.open("a") as file:
+        traceback.print_exception(error, file=file)
+    err = f"{type(error).__name__}: {error}"
+    output.err.print(
+        f"[bold red]error:[/] {escape(err)}. This was not foreseen; the details are in {escape(str(place))}"
+    )
+    return int(Exit.FAILED)

@@ -6,7 +6,7 @@ from domain import actions, decisions
 from domain.actions import Action
 from domain.decisions import Authority, Decision, Resolution, Ruling, Standing
 from domain.state import RunState
-from domain.tool import Grant, Prepared, ToolResult
+from domain.tool import Conflict, Grant, Prepared, ToolResult
 
 # How long a request stays open where no rule says so: a conflict of an effect that needs no approval by itself.
 OPEN_S = 7 * 24 * 3600.0
@@ -125,9 +125,17 @@ def void(state: RunState, action: Action, why: str, now: datetime) -> None:
                 at=now,
             )
         )
-        forget = [one for one in state.rulings.all if one.accepted and one.action_id == action.action_id]
-        for ruling in forget:
-            ruling.identity = ()
+    _unapprove(state, action, now)
+
+
+def contest(state: RunState, action: Action, conflict: Conflict | None, now: datetime) -> None:
+    """Another action took its intent in the meantime: a person has to see that, and it waits again."""
+    action.conflict = conflict
+    _unapprove(state, action, now)
+
+
+def _unapprove(state: RunState, action: Action, now: datetime) -> None:
+    state.rulings.forget(action.action_id)
     action.grant, action.status = None, "proposed"
     state.settle_status(now)
 
@@ -151,12 +159,27 @@ def standing(state: RunState, resolution: Resolution, action: Action) -> Standin
 
 def resolve(state: RunState, action: Action, resolution: Resolution, now: datetime) -> None:
     """A person said whether it happened."""
+    resolved(state, resolution, resolution.outcome, now, accepted=True)
     if resolution.outcome == "done":
         text = resolution.result or f"It happened, as {resolution.by} found."
         state.settle(action, ToolResult(content=text, attempts=action.attempts), now)
     else:
         text = f"It did not happen, as {resolution.by} found. Ask for it again if it is still wanted."
         state.settle(action, ToolResult(content=text, outcome="failed", attempts=action.attempts), now)
+
+
+def resolved(state: RunState, resolution: Resolution, reason: str, now: datetime, *, accepted: bool) -> None:
+    """Write down what became of a resolution."""
+    state.rulings.add(
+        Ruling(
+            action_id=resolution.action_id,
+            verdict="resolve",
+            approver=resolution.by,
+            accepted=accepted,
+            reason=reason,
+            at=now,
+        )
+    )
 
 
 def _approve(state: RunState, action: Action, decision: Decision) -> None:

@@ -96,7 +96,10 @@ class Objection(BaseModel):
 
 
 class Ruling(BaseModel):
-    """A decision and what became of it. `reason` says why it was refused, or what it did."""
+    """A decision or a resolution and what became of it. `reason` says why it was refused, or what it did.
+
+    identity: what the same decision would have, too; empty where it counts no more.
+    """
 
     action_id: str
     verdict: str
@@ -125,6 +128,12 @@ class Rulings(BaseModel):
             if oldest_refused is not None:
                 del self.all[oldest_refused]
         return ruling
+
+    def forget(self, action_id: str) -> None:
+        """What was approved of an action counts no more: it has to be decided anew, by the same person too."""
+        for ruling in self.all:
+            if ruling.accepted and ruling.action_id == action_id:
+                ruling.identity = ()
 
     def known(self, decision: Decision) -> Ruling | None:
         """The ruling on the same decision, if it was taken before."""
@@ -174,6 +183,8 @@ def objection(decision: Decision, action: Action | None, requested_by: str | Non
 def _late(action: Action) -> str:
     if action.status in ("denied", "approved") and action.grant:
         return f"already decided: {action.status} by {action.grant.approver}"
+    if action.grant:
+        return f"too late: approved by {action.grant.approver}, and it is {action.status}"
     if action.status == "expired":
         return "expired: nobody decided in time"
     if action.status == "proposed":

@@ -139,13 +139,15 @@ class Prepared(BaseModel):
     """What is known of an effect before it runs.
 
     refusal: why it cannot run as it is, for the model. already: it was done before with these arguments, by an
-    earlier course of the same run; nothing will be sent, and nobody is asked again.
+    earlier course of the same run; nothing will be sent, and nobody is asked again. begun: an attempt may have been
+    sent, and nothing is known of it yet.
     """
 
     model_config = ConfigDict(frozen=True)
 
     refusal: str | None = None
     already: bool = False
+    begun: bool = False
     intent: str | None = None
     amount: Decimal | None = None
     conflict: Conflict | None = None

@@ -143,8 +143,8 @@ def pending(state: RunState, *, brief: bool = False) -> list[dict[str, Any]]:
 
 
 def approved_by(state: RunState) -> list[dict[str, Any]]:
-    """Who approved which action, and when."""
-    taken = (ruling for ruling in state.rulings.all if ruling.accepted and ruling.verdict == "approve")
+    """Who approved which action, and when; without the approvals that count no more."""
+    taken = (one for one in state.rulings.all if one.accepted and one.verdict == "approve" and one.identity)
     return [{"action_id": one.action_id, "approver": one.approver, "at": _time(one.at)} for one in taken]
 
 

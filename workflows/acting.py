@@ -43,11 +43,16 @@ class Acting:
             self._state.settle(action, await self._tool(action, tool), workflow.now())
 
     async def _effect(self, action: Action, tool: ToolSpec) -> None:
-        """Ask whoever has a say, run it once, and hold what is unclear, until it has an end."""
+        """Ask whoever has a say, run it once, and hold what is unclear, until it has an end.
+
+        A run that is cancelled meanwhile hears first what became of an effect that had begun.
+        """
         while action.open:
             if action.status == "unknown":
                 self._publish()
                 await workflow.wait_condition(lambda: action.status != "unknown")
+            elif workflow.cancellation_reason() is not None:
+                raise asyncio.CancelledError
             elif await self._cleared(action):
                 await workflow.wait_condition(lambda: not self._state.paused)
                 if action.open:
@@ -60,7 +65,7 @@ class Acting:
             case "unknown" | "changed arguments":
                 approvals.hold(self._state, action, result, now)
             case "conflict":
-                action.conflict, action.grant, action.status = result.conflict, None, "proposed"
+                approvals.contest(self._state, action, result.conflict, now)
             case "not entitled":
                 approvals.void(self._state, action, result.content, now)
             case _:
@@ -109,6 +114,8 @@ class Acting:
             return await steps.start_tool(action.call(), tool)
         except ActivityError as error:
             if is_cancelled_exception(error):
+                if action.effect and (await steps.prepare_action(action.preparation())).begun:
+                    return await self._tool(action, tool)  # it was cancelled between two attempts: to its end
                 raise
             cause = error.cause
             why = cause.message if isinstance(cause, ApplicationError) else str(cause or error)

@@ -60,7 +60,7 @@ class AgentRun:
         except (Exception, asyncio.CancelledError) as error:
             # Any other exception that escapes would retry this task for ever.
             if is_cancelled_exception(error):
-                self._cancelled()
+                await self._cancelled()
                 raise
             self._failed(error)
         return await self._end()
@@ -141,11 +141,13 @@ class AgentRun:
         else:
             self.state.finish(end, workflow.now())
 
-    def _cancelled(self) -> None:
+    async def _cancelled(self) -> None:
+        """The end that a person wanted; decisions that are being heard get their answer first."""
         if workflow.cancellation_reason() is None:
             return
         self.state.cancel(None, workflow.now())
         self._publish()
+        await workflow.wait_condition(workflow.all_handlers_finished)
 
     def _failed(self, error: BaseException) -> None:
         cause = error.cause if isinstance(error, ActivityError) and error.cause else error

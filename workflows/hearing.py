@@ -52,18 +52,19 @@ class Hearing:
 
     async def resolve(self, raw: Sequence[Any]) -> None:
         """A person says whether an unknown effect happened."""
-        async with self._turn:
-            why = await self._resolved(raw)
-        if why is not None:
-            self._state.bad_messages.add("resolve", list(raw), why, workflow.now())
-        self._publish()
-
-    async def _resolved(self, raw: Sequence[Any]) -> str | None:
-        """Carry a resolution out; else why not."""
         try:
             resolution = messages.parse(Resolution, raw)
         except errors.BadRequest as error:
-            return str(error)
+            self._state.bad_messages.add("resolve", list(raw), str(error), workflow.now())
+            return
+        async with self._turn:
+            why = await self._resolved(resolution)
+        if why is not None:
+            approvals.resolved(self._state, resolution, why, workflow.now(), accepted=False)
+        self._publish()
+
+    async def _resolved(self, resolution: Resolution) -> str | None:
+        """Carry a resolution out; else why not."""
         action = self._waiting(resolution)
         if action is None:
             return f"no action {resolution.action_id} waits for a resolution"

@@ -153,9 +153,9 @@ def call_lines(step: "Step") -> list[str]:
     lines = []
     for block in step.assistant:
         if block.get("type") == "text" and step.stop_reason == "tool_use":
-            lines.append(f"  {_short(block['text'])}")
+            lines.append(f"  {short(block['text'])}")
         if block.get("type") == "tool_use":
-            lines.append(f"  → {block['name']} {_short(_compact(block['input']))}")
+            lines.append(f"  → {block['name']} {short(compact(block['input']))}")
     return lines
 
 
@@ -165,7 +165,7 @@ def result_lines(step: "Step") -> list[str]:
     for result in step.tool_results:
         text = " ".join(block.get("text", "") for block in result["content"])
         mark = "✗" if result.get("is_error") else "✓"
-        lines.append(f"  {mark} {_short(text)}")
+        lines.append(f"  {mark} {short(text)}")
     return lines
 
 
@@ -224,12 +224,14 @@ def ago(moment: Any) -> str:
     return f"{seconds} s ago"
 
 
-def _compact(value: Any) -> str:
+def compact(value: Any) -> str:
+    """JSON in one line."""
     import json
 
     return json.dumps(value, ensure_ascii=False)
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """One line of at most so many characters."""
     line = " ".join(text.split())
     return line if len(line) <= SHOWN_CHARACTERS else line[: SHOWN_CHARACTERS - 1] + "…"

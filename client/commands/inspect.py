@@ -113,21 +113,41 @@ async def _show(run_id: str, json: bool) -> None:
     if json:
         output.as_json(record)
         return
-    hidden = {"result", "totals", "error", "refused_messages", "first_execution_run_id", "other_executions"}
-    output.table(
-        ("", ""), [(name, value) for name, value in record.items() if name not in hidden and value is not None]
-    )
-    output.say(common.summary(record))
-    if record["error"]:
-        output.say(f"error after step {record['error']['step']}: {record['error']['message']}")
-    for bad in record["refused_messages"]["last"]:
-        output.say(f"refused message {bad['name']!r}: {bad['why']}")
+    facts = ("run_id", "agent", "model", "requested_by", "task_queue", "started_at", "updated_at", "warning")
+    output.table(("", ""), [(name, record[name]) for name in facts if record[name] is not None])
+    for line in [*_plan_lines(record), *_people_lines(record), *_trouble_lines(record)]:
+        output.say(line)
     if run.other_executions:
         output.say(f"other executions of this id: {', '.join(run.other_executions)}")
-    if record["result"]:
-        output.say(f"\n{record['result']}\n")
-    output.say(f"web UI: {common.run_address(settings, run)}")
-    output.say(f"next:   {record['next_command'] or f'dayflow steps {run_id}'}")
+    output.say()
+    common.show_end(settings, run)
+
+
+def _plan_lines(record: dict[str, Any]) -> list[str]:
+    """The plan, and how far it has come."""
+    if not record["plan"]:
+        return []
+    marks = {"done": "✓", "open": "·"}
+    items = [f"  {marks[item['status']]} {item['title']} ({item['tool']})" for item in record["step_results"]]
+    return [f"plan, at {record['current_step']}:", *items]
+
+
+def _people_lines(record: dict[str, Any]) -> list[str]:
+    """What waits for a person, and who approved what."""
+    lines = []
+    for one in record["pending_actions"]:
+        waits = "waits for approval" if one["status"] == "awaiting_approval" else "may or may not have happened"
+        role = f" by {one['role']}" if one["role"] else ""
+        lines.append(f"{one['action_id']} {one['tool']} {waits}{role}: {common.compact(one['arguments'])}")
+        if conflict := one["conflict"]:
+            lines.append(f"  conflict: {conflict['run_id']} {conflict['action_id']} did, or is doing, the same")
+    lines += [f"{one['action_id']} was approved by {one['approver']} at {one['at']}" for one in record["approved_by"]]
+    return lines
+
+
+def _trouble_lines(record: dict[str, Any]) -> list[str]:
+    bad = record["refused_messages"]
+    return [f"refused message {one['name']!r}: {one['why']}" for one in bad["last"]]
 
 
 async def _steps(run_id: str, json: bool) -> None:

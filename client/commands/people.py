@@ -147,7 +147,10 @@ async def _approvals(json: bool) -> None:
         output.say("Nothing waits for a person.")
         return
     shown = ("run_id", "action_id", "tool", "role", "expires_at")
-    output.table((*shown, "arguments"), [[*(row[name] for name in shown), _compact(row["arguments"])] for row in rows])
+    output.table(
+        (*shown, "arguments"),
+        [[*(row[name] for name in shown), common.short(common.compact(row["arguments"]))] for row in rows],
+    )
     first = rows[0]
     verb = "approve" if first["status"] == "awaiting_approval" else "resolve"
     output.say(f"next:   dayflow {verb} {shlex.quote(first['run_id'])} {first['action_id']} --as NAME")
@@ -266,8 +269,3 @@ async def _reset(run_id: str, at: int, fresh: bool) -> None:
     output.say(
         f"{run_id} goes on from step {at}. `dayflow watch {run_id}` shows it, `dayflow resume {run_id}` works on it."
     )
-
-
-def _compact(value: Any) -> str:
-    text = jsons.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 200 else text[:199] + "…"

@@ -148,3 +148,8 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.send_signal(signal.SIGKILL)
     process.wait(timeout=10)
+
+
+def pid_of(home: Home, part: str) -> int:
+    """The process of a part of the home that runs in the background."""
+    return int(json.loads((home.path / "run" / f"{part}.json").read_text())["pid"])

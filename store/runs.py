@@ -27,17 +27,12 @@ class Runs:
         except IntegrityError:
             holder = await self._holder(run_id)
             if holder != first_execution_run_id:
-                raise errors.BadRequest(
-                    f"the workflow id {run_id!r} was used by an earlier run ({holder}); "
-                    "use another id: start with another --workflow-id"
-                ) from None
+                raise _used(run_id, holder) from None
 
     async def set_sources(self, run_id: str, inbox: Path | None, calendar: Path | None) -> None:
         """Say where a run reads its inbox and calendar, before it starts; `errors.BadRequest` if it has begun."""
         if (holder := await self._holder(run_id)) is not None:
-            raise errors.BadRequest(
-                f"the workflow id {run_id!r} was used by an earlier run ({holder}); start with another --workflow-id"
-            )
+            raise _used(run_id, holder)
         mine = (sources.c.namespace == self._namespace) & (sources.c.run_id == run_id)
         values = {"inbox": str(inbox) if inbox else None, "calendar": str(calendar) if calendar else None}
         async with self._database.transaction(f"{self._namespace}\n{run_id}") as connection:
@@ -57,3 +52,9 @@ class Runs:
         mine = (claims.c.namespace == self._namespace) & (claims.c.run_id == run_id)
         async with self._database.reading() as connection:
             return (await connection.execute(select(claims.c.first_execution_run_id).where(mine))).scalar_one_or_none()
+
+
+def _used(run_id: str, holder: str | None) -> errors.BadRequest:
+    return errors.BadRequest(
+        f"the workflow id {run_id!r} was used by an earlier run ({holder}); start with another --workflow-id"
+    )

@@ -1,31 +1,97 @@
 """A worker that was given up comes back, or leaves in mid-call: the run belongs to the one that has it now."""
 
 import signal
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
 
 import mischief
+import pytest
 from checker import check
 from homes import Home, until
 from script import call, conversation, create_task, play, say, unique, use
 from witness import Witness, ends, requests, start, witness
 from workers import Worker, working
 
-SLOW = {"kind": "slow", "seconds": 8}
+SECONDS = 90.0
+ASKS, ACTS = unique("asks"), unique("acts")
+STOPS_ASKING, STOPS_ACTING = unique("stops-asking"), unique("stops-acting")
+
+
+def slow(task: str) -> dict[str, Any]:
+    """A model that takes longer for its first answer than a worker is waited for."""
+    fault = {"kind": "slow", "seconds": 8}
+    return conversation(task, {**call(create_task(task)), "faults": [fault]}, say("Done."))
+
+
+def gated(task: str) -> dict[str, Any]:
+    """An effect that waits for its test."""
+    return conversation(task, call(use("complete_task", {"how": "gate", "source_id": task})), say("Done."))
+
+
+@pytest.fixture(scope="module")
+def stories(home: Home) -> Iterator[dict[str, "Future[Witness]"]]:
+    """What happens to each run, side by side, each on a task queue of its own."""
+    play(home, slow(ASKS), slow(STOPS_ASKING), gated(ACTS), gated(STOPS_ACTING))
+    told: dict[str, Callable[[Home, str], Witness]] = {
+        ASKS: stopped_while_it_asks,
+        ACTS: stopped_while_it_acts,
+        STOPS_ASKING: terminated_while_it_asks,
+        STOPS_ACTING: terminated_while_it_acts,
+    }
+    with ThreadPoolExecutor(len(told)) as pool:
+        yield {task: pool.submit(story, home, task) for task, story in told.items()}
+
+
+def stopped_while_it_asks(home: Home, task: str) -> Witness:
+    """SIGSTOP in mid-call, SIGCONT once another worker has finished the run."""
+    with begun(home, task) as zombie:
+        until("the model is asked", lambda: requests(home, task))
+        zombie.signal(signal.SIGSTOP)
+        return taken_over(home, task, zombie)
+
+
+def stopped_while_it_acts(home: Home, task: str) -> Witness:
+    """SIGSTOP in the middle of an effect, which goes on when the other worker has done it."""
+    with begun(home, task) as zombie:
+        at_the_gate(home, task, zombie)
+        zombie.signal(signal.SIGSTOP)
+        mischief.open_gate(home.path, task)
+        return taken_over(home, task, zombie)
+
+
+def terminated_while_it_asks(home: Home, task: str) -> Witness:
+    """SIGTERM in mid-call, as a deploy does it."""
+    with begun(home, task) as old:
+        until("the model is asked", lambda: requests(home, task))
+        old.signal(signal.SIGTERM)
+        with working(home, task):
+            ends(home, task, seconds=SECONDS)
+        assert old.ended() == 0
+    return witness(home, task)
+
+
+def terminated_while_it_acts(home: Home, task: str) -> Witness:
+    """SIGTERM in the middle of an effect, which then comes to its end."""
+    with begun(home, task) as old:
+        at_the_gate(home, task, old)
+        old.signal(signal.SIGTERM)
+        until("the worker stops", lambda: "worker stopping" in old.log.read_text())
+        mischief.open_gate(home.path, task)
+        assert old.ended() == 0
+    with working(home, task, host=mischief.host):
+        ends(home, task, seconds=SECONDS)
+    return witness(home, task)
 
 
 @contextmanager
 def begun(home: Home, task: str) -> Iterator[Worker]:
-    """A worker that has begun this run, on a task queue of its own."""
+    """A worker that has begun this run."""
     with working(home, task, host=mischief.host) as worker:
         worker.ready()
         start(home, task, {"agent": "brief", "task": task}, task)
         yield worker
-
-
-def asked(home: Home, task: str) -> None:
-    """Wait until the model was asked."""
-    until("the model is asked", lambda: requests(home, task))
 
 
 def at_the_gate(home: Home, task: str, worker: Worker) -> None:
@@ -33,83 +99,46 @@ def at_the_gate(home: Home, task: str, worker: Worker) -> None:
     until("the effect is at its gate", lambda: mischief.arrived(home.path, task, worker.pid))
 
 
-def wakes(worker: Worker) -> None:
-    """Let a stopped worker go on, until it was told that what it did is not wanted any more."""
-    worker.signal(signal.SIGCONT)
-    until("the zombie is told", lambda: "not found" in worker.log.read_text().lower())
-
-
-def done_once(home: Home, task: str, sent: int) -> Witness:
-    """The run is done by whoever had it last."""
+def taken_over(home: Home, task: str, zombie: Worker) -> Witness:
+    """Another worker finishes the run; the zombie wakes, hears that nobody waits for it, and changes nothing."""
+    with working(home, task, host=mischief.host):
+        ends(home, task, seconds=SECONDS)
+        before = witness(home, task)
+        zombie.signal(signal.SIGCONT)
+        until("the zombie is told", lambda: "not found" in zombie.log.read_text().lower())
     seen = witness(home, task)
-    check(seen, again={(1, 1): sent - 1})
-    assert [action.status for action in seen.state.actions] == ["done"]
-    assert len(seen.commits) == 1
+    assert (seen.record, seen.commits, seen.tasks) == (before.record, before.commits, before.tasks)
     return seen
 
 
-def test_a_late_answer_of_the_model_changes_nothing(home):
-    task = unique("late-answer")
-    play(home, conversation(task, {**call(create_task(task)), "faults": [SLOW]}, say("Done.")))
+def done_once(seen: Witness, sent: int) -> None:
+    """The run is done and kept every invariant; the model was asked so often for the first step."""
+    check(seen, again={(1, 1): sent - 1})
+    assert seen.record["status"] == "done"
+    assert [action.status for action in seen.state.actions] == ["done"]
+    assert len(seen.commits) == 1
 
-    with begun(home, task) as zombie:
-        asked(home, task)
-        zombie.signal(signal.SIGSTOP)
-        with working(home, task):
-            ends(home, task)
-            before = witness(home, task).record
-            wakes(zombie)
 
-    seen = done_once(home, task, sent=2)
-    assert seen.record == before
+def test_a_late_answer_of_the_model_changes_nothing(stories):
+    seen = stories[ASKS].result()
+
+    done_once(seen, sent=2)
     assert seen.record["totals"]["possibly_paid"]["calls"] == 1
 
 
-def test_a_late_effect_is_not_done_again(home):
-    task = unique("late-effect")
-    turns = call(use("complete_task", {"how": "gate", "source_id": task})), say("Done.")
-    play(home, conversation(task, *turns))
+def test_a_late_effect_is_not_done_again(stories):
+    seen = stories[ACTS].result()
 
-    with begun(home, task) as zombie:
-        at_the_gate(home, task, zombie)
-        zombie.signal(signal.SIGSTOP)
-        mischief.open_gate(home.path, task)
-        with working(home, task, host=mischief.host):
-            ends(home, task)
-            before = witness(home, task).record
-            wakes(zombie)
-
-    seen = done_once(home, task, sent=1)
-    assert seen.record == before
+    done_once(seen, sent=1)
     assert seen.state.actions[0].attempts == 2
 
 
-def test_a_worker_that_is_told_to_stop_gives_its_call_back(home):
-    task = unique("stop-call")
-    play(home, conversation(task, {**call(create_task(task)), "faults": [SLOW]}, say("Done.")))
-
-    with begun(home, task) as old, ExitStack() as stack:
-        asked(home, task)
-        old.signal(signal.SIGTERM)
-        stack.enter_context(working(home, task))
-        ends(home, task)
-        assert old.ended() == 0
-
-    done_once(home, task, sent=2)
+def test_a_worker_that_is_told_to_stop_gives_its_call_back(stories):
+    done_once(stories[STOPS_ASKING].result(), sent=2)
 
 
-def test_a_worker_that_is_told_to_stop_finishes_its_effect(home):
-    task = unique("stop-effect")
-    turns = call(use("complete_task", {"how": "gate", "source_id": task})), say("Done.")
-    play(home, conversation(task, *turns))
+def test_a_worker_that_is_told_to_stop_finishes_its_effect(stories):
+    seen = stories[STOPS_ACTING].result()
 
-    with begun(home, task) as old, ExitStack() as stack:
-        at_the_gate(home, task, old)
-        old.signal(signal.SIGTERM)
-        until("the worker stops", lambda: "worker stopping" in old.log.read_text())
-        mischief.open_gate(home.path, task)
-        assert old.ended() == 0
-        stack.enter_context(working(home, task, host=mischief.host))
-        ends(home, task)
-
-    done_once(home, task, sent=1)
+    done_once(seen, sent=1)
+    assert seen.state.actions[0].attempts == 1

@@ -158,6 +158,9 @@ async def host(client: Client, settings: Settings, task_queue: str) -> AsyncIter
         max_heartbeat_throttle_interval=own.HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=own.HEARTBEAT_THROTTLE,
         graceful_shutdown_timeout=own.GRACE,
+        # A stopped worker keeps its polls open, and each of them swallows one task more.
+        max_concurrent_workflow_task_polls=2,
+        max_concurrent_activity_task_polls=1,
     )
     try:
         async with working:

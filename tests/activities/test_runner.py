@@ -1,0 +1,572 @@
+"""A tool as an activity: whatever it does, there is one result, one row and, of an effect, one commit."""
+
+import asyncio
+import dataclasses
+import hashlib
+import itertools
+import sys
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+from pydantic import Field
+from temporalio.api.failure.v1 import Failure
+from temporalio.converter import DataConverter
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities.cleaning import MAX_RESULT_BYTES, REDACTED
+from activities.runner import MOST_EFFECT_FAILURES, Runner, missing
+from activities.tool import Arguments, Tool
+from activities.tools import create_task
+from domain import actions, errors
+from domain.tool import Effect, Read, ToolCall
+from store import blobs, database
+from store.ledger import Entry, Ledger
+from store.settings import Settings
+from store.tasks import Tasks
+
+SENTINEL = "tok_SENTINEL_9"
+KEY = "dayflow-1"
+
+
+class Any_(Arguments):
+    """Take whatever a test wants to say."""
+
+    amount: int = Field(1, gt=0)
+    to: str = "acme"
+
+
+def tool(run, effect=False, deadline_s=30.0, **more):
+    """A tool around a function."""
+    declares = Effect(safety="key", deadline_s=deadline_s) if effect else Read(deadline_s=deadline_s)
+    return Tool(run=run, arguments=Any_, declares=declares, **more)
+
+
+def call(name="look", key=None, **arguments):
+    return ToolCall(step=1, position=1, action_id="s1.1-abcdef", tool=name, arguments=arguments, idempotency_key=key)
+
+
+@pytest.fixture
+async def store(tmp_path):
+    opened = await database.connect(Settings(DAYFLOW_HOME=tmp_path))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def ledger(store):
+    return Ledger(store)
+
+
+@pytest.fixture
+def environment():
+    """The activity's own world."""
+    made = ActivityEnvironment()
+    made.info = dataclasses.replace(made.info, workflow_id="b1")
+    return made
+
+
+@pytest.fixture
+def act(tmp_path, store, ledger, environment):
+    """Run one attempt of a tool, as a worker would."""
+    runner = Runner(Settings(DAYFLOW_HOME=tmp_path, ANTHROPIC_API_KEY=SENTINEL), store, ledger)
+
+    async def act(one, called):
+        (activity, _) = runner.activities({one.name: one})
+        return await environment.run(activity, called)
+
+    return act
+
+
+async def rows(ledger):
+    return await ledger.rows("default", "b1")
+
+
+def in_history(error):
+    """All that Temporal would write down of an error."""
+    failure = Failure()
+    converter = DataConverter.default
+    converter.failure_converter.to_failure(error, converter.payload_converter, failure)
+    return str(failure)
+
+
+class Destination:
+    """A stand-in for whatever an effect changes: it checks keys, and can break before or after it has committed."""
+
+    def __init__(self):
+        self.sent = []
+        self.commits = {}
+        self.breaks = []
+
+    def pay(self, arguments, context):
+        """Commit once for each key."""
+        self.sent.append(context.idempotency_key)
+        fault = self.breaks.pop(0) if self.breaks else None
+        if fault == "before":
+            raise ConnectionError("cut before the commit")
+        self.commits.setdefault(context.idempotency_key, arguments.amount)
+        if fault == "after":
+            raise ConnectionError("cut after the commit")
+        return {"paid": self.commits[context.idempotency_key]}
+
+
+@pytest.fixture
+def destination():
+    return Destination()
+
+
+@pytest.fixture
+def pay(destination):
+    def pay(arguments, context):
+        return destination.pay(arguments, context)
+
+    return tool(pay, effect=True)
+
+
+# What a reading tool gives back
+
+
+def look_text(arguments, context):
+    return f"sent to {arguments.to}"
+
+
+async def look_later(arguments, context):
+    await asyncio.sleep(0)
+    return {"to": arguments.to, "ü": [1, None]}
+
+
+def look_model(arguments, context):
+    return Any_(amount=2)
+
+
+def look_empty(arguments, context):
+    return ""
+
+
+def look_dirty(arguments, context):
+    return "a\x00b\x1b[31mc\ud800"
+
+
+def look_environment(arguments, context):
+    return {"environment": {"KEY": context.settings.anthropic_api_key.get_secret_value()}}
+
+
+# The tool, what the model reads.
+OUTCOMES = [
+    (look_text, "sent to acme"),
+    (look_later, '{"to": "acme", "ü": [1, null]}'),
+    (look_model, '{"amount":2,"to":"acme"}'),
+    (look_empty, ""),
+    (look_dirty, "abc\ufffd"),
+    (look_environment, f'{{"environment": {{"KEY": "{REDACTED}"}}}}'),
+]
+
+
+@pytest.mark.parametrize(("run", "content"), OUTCOMES)
+async def test_what_a_tool_gives_back_is_what_the_model_reads(act, run, content):
+    result = await act(tool(run), call())
+
+    assert (result.content, result.is_error, result.blob) == (content, False, None)
+
+
+# Arguments that are not right, a part of what the model reads of it.
+BAD = [
+    ({"amount": "5"}, "amount: Input should be a valid integer"),
+    ({"amount": True}, "amount: Input should be a valid integer"),
+    ({"amount": 1.5}, "amount: Input should be a valid integer"),
+    ({"amount": 0}, "amount: Input should be greater than 0"),
+    ({"amount": None}, "amount: Input should be a valid integer"),
+    ({"more": 1}, "more: Extra inputs are not permitted"),
+    ({"to": ["acme"]}, "to: Input should be a valid string"),
+    ({"to": "\ud800"}, "Invalid JSON"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "told"), BAD)
+@pytest.mark.parametrize("effect", [True, False])
+async def test_arguments_that_are_not_right_are_told_and_nothing_is_done(act, ledger, arguments, told, effect):
+    ran = []
+
+    result = await act(tool(lambda arguments, context: ran.append(1), effect=effect), call(key=KEY, **arguments))
+
+    assert result.is_error
+    assert told in result.content
+    assert "Nothing was done" in result.content
+    assert ran == []
+    assert await rows(ledger) == []
+
+
+# Tools that break
+
+
+def fails(arguments, context):
+    raise errors.ToolFailed("there is no such order")
+
+
+def raises(arguments, context):
+    raise RuntimeError(f"denied with {SENTINEL}\x00\ud800")
+
+
+def exits(arguments, context):
+    sys.exit(3)
+
+
+async def exits_later(arguments, context):
+    sys.exit(3)
+
+
+async def raises_later(arguments, context):
+    raise RuntimeError("denied")
+
+
+def answers_nonsense(arguments, context):
+    loop = []
+    loop.append(loop)
+    return loop
+
+
+# The tool, a part of what the model reads.
+BREAKS = [
+    (fails, "there is no such order"),
+    (raises, f"The tool failed: RuntimeError: denied with {REDACTED}\ufffd"),
+    (raises_later, "The tool failed: RuntimeError: denied"),
+    (exits, "The tool tried to exit (3)"),
+    (exits_later, "The tool failed: SystemExit: 3"),
+    (answers_nonsense, "The tool failed: ValueError: Circular reference"),
+]
+
+
+@pytest.mark.parametrize(("run", "told"), BREAKS)
+async def test_a_reading_tool_that_breaks_is_told_to_the_model(act, run, told):
+    result = await act(tool(run), call())
+
+    assert result.is_error
+    assert told in result.content
+
+
+async def test_what_breaks_in_a_tool_is_logged_without_its_secrets(act, caplog):
+    await act(tool(raises), call())
+
+    assert "RuntimeError: denied with" in caplog.text
+    assert SENTINEL not in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["thread", "loop"])
+async def test_a_reading_tool_that_hangs_is_told_to_the_model_at_its_deadline(act, kind):
+    release = threading.Event()
+
+    def hangs(arguments, context):
+        release.wait(30)
+
+    async def hangs_later(arguments, context):
+        await asyncio.Event().wait()
+
+    result = await act(tool(hangs if kind == "thread" else hangs_later, deadline_s=0.1), call())
+    release.set()
+
+    assert result.is_error
+    assert result.content == "The tool gave no answer within 0.1 seconds."
+
+
+async def test_a_tool_that_hangs_in_a_thread_does_not_hold_up_another(act):
+    release = threading.Event()
+
+    def hangs(arguments, context):
+        release.wait(30)
+
+    slow = asyncio.create_task(act(tool(hangs), call()))
+    quick = await act(tool(look_text), call())
+    still = not slow.done()
+    release.set()
+    await slow
+
+    assert quick.content == "sent to acme"
+    assert still
+
+
+# Large outcomes
+
+
+async def test_fifty_megabytes_are_clipped_and_kept_while_the_heartbeats_go_on(act, environment, tmp_path):
+    beats = []
+    environment.info = dataclasses.replace(environment.info, heartbeat_timeout=timedelta(seconds=0.3))
+    environment.on_heartbeat = lambda *details: beats.append(time.monotonic())
+
+    def large(arguments, context):
+        return "\n".join(["x" * 79] * 650_000)
+
+    result = await act(tool(large), call())
+
+    assert len(result.content.encode()) <= MAX_RESULT_BYTES + 100
+    kept = blobs.path(tmp_path, result.blob).read_bytes()
+    assert hashlib.sha256(kept).hexdigest() == result.blob
+    assert max(later - sooner for sooner, later in itertools.pairwise(beats)) < 3
+
+
+async def test_a_tool_that_prints_fifty_megabytes_does_not_show_them_to_the_model(act, capfd):
+    def prints(arguments, context):
+        for _ in range(50):
+            print("x" * 1_000_000)
+        return "done"
+
+    result = await act(tool(prints), call())
+    capfd.readouterr()
+
+    assert result.content == "done"
+
+
+async def test_a_blob_that_cannot_be_kept_does_not_undo_what_was_done(act, tmp_path, destination, ledger):
+    (tmp_path / "blobs").write_text("in the way")
+
+    def pay_much(arguments, context):
+        destination.pay(arguments, context)
+        return "x" * (MAX_RESULT_BYTES + 1)
+
+    result = await act(tool(pay_much, effect=True), call(key=KEY))
+
+    assert (result.is_error, result.blob) == (False, None)
+    assert [row["status"] for row in await rows(ledger)] == ["done"]
+
+
+# Effects: once
+
+
+async def test_an_effect_stands_in_the_ledger_before_it_is_done_and_with_its_result_after(act, ledger):
+    seen = []
+
+    async def look_at_the_ledger(arguments, context):
+        seen.extend(await rows(ledger))
+        return "paid"
+
+    await act(tool(look_at_the_ledger, effect=True), call(key=KEY, amount=5))
+
+    (before,), (after,) = seen, await rows(ledger)
+    assert (before["status"], before["result"]) == ("begun", None)
+    assert (after["status"], after["result"]["content"]) == ("done", "paid")
+    assert before["digest"] == actions.arguments_digest("look_at_the_ledger", {"amount": 5})
+
+
+async def test_an_effect_that_is_asked_for_twice_is_done_once(act, pay, destination, ledger):
+    first = await act(pay, call(key=KEY, amount=5))
+    second = await act(pay, call(key=KEY, amount=5))
+
+    assert destination.sent == [KEY]
+    assert (first.from_ledger, second.from_ledger) == (False, True)
+    assert second.content == first.content == '{"paid": 5}'
+    assert [row["attempts"] for row in await rows(ledger)] == [1]
+
+
+async def test_an_effect_whose_answer_was_lost_is_sent_again_with_its_key_and_commits_once(act, pay, destination):
+    destination.breaks = ["after"]
+    with pytest.raises(ApplicationError):
+        await act(pay, call(key=KEY, amount=5))
+
+    result = await act(pay, call(key=KEY, amount=5))
+
+    assert destination.sent == [KEY, KEY]
+    assert destination.commits == {KEY: 5}
+    assert (result.content, result.attempts) == ('{"paid": 5}', 2)
+
+
+async def test_two_effects_with_two_keys_are_two(act, pay, destination):
+    await act(pay, call(key="dayflow-1"))
+    await act(pay, call(key="dayflow-2"))
+
+    assert destination.commits == {"dayflow-1": 1, "dayflow-2": 1}
+
+
+async def test_four_attempts_at_once_commit_once_and_have_one_answer(act, pay, destination):
+    results = await asyncio.gather(*(act(pay, call(key=KEY, amount=5)) for _ in range(4)))
+
+    assert destination.commits == {KEY: 5}
+    assert {result.content for result in results} == {'{"paid": 5}'}
+
+
+async def test_other_arguments_under_a_key_are_an_error_by_name_that_no_retry_heals(act, pay, destination):
+    await act(pay, call(key=KEY, amount=5))
+
+    with pytest.raises(ApplicationError, match="other arguments") as caught:
+        await act(pay, call(key=KEY, amount=500))
+
+    assert (caught.value.type, caught.value.non_retryable) == ("changed arguments", True)
+    assert destination.commits == {KEY: 5}
+
+
+async def test_the_destination_that_knows_other_arguments_is_heard_too(act):
+    def pay(arguments, context):
+        raise errors.ArgumentsChanged("the destination knows the key with other arguments")
+
+    with pytest.raises(ApplicationError) as caught:
+        await act(tool(pay, effect=True), call(key=KEY))
+
+    assert (caught.value.type, caught.value.non_retryable) == ("changed arguments", True)
+
+
+# Effects that break
+
+
+@pytest.mark.parametrize("fault", ["before", "after"])
+async def test_an_effect_that_breaks_is_retried_and_in_the_end_told_to_the_model(act, pay, destination, fault):
+    destination.breaks = [fault] * 99
+
+    for _ in range(MOST_EFFECT_FAILURES - 1):
+        with pytest.raises(ApplicationError) as caught:
+            await act(pay, call(key=KEY))
+        assert (caught.value.type, caught.value.non_retryable) == ("effect failed", False)
+    last = await act(pay, call(key=KEY))
+
+    assert last.is_error
+    assert "broke 5 times (ConnectionError); it may or may not have happened" in last.content
+    assert len(destination.commits) == (1 if fault == "after" else 0)
+
+
+# How an effect breaks, the error that is counted.
+def hangs_for_ever(arguments, context):
+    time.sleep(0.3)
+
+
+HARD = [
+    (raises, "RuntimeError"),
+    (exits_later, "SystemExit"),
+    (raises_later, "RuntimeError"),
+    (hangs_for_ever, "Timeout"),
+]
+
+
+@pytest.mark.parametrize(("run", "named"), HARD)
+async def test_an_effect_is_bounded_however_it_breaks(act, ledger, run, named):
+    one = tool(run, effect=True, deadline_s=0.1)
+
+    for _ in range(MOST_EFFECT_FAILURES - 1):
+        with pytest.raises(ApplicationError, match=named):
+            await act(one, call(key=KEY))
+    last = await act(one, call(key=KEY))
+
+    assert last.is_error
+    assert [row["failures"] for row in await rows(ledger)] == [MOST_EFFECT_FAILURES]
+
+
+async def test_an_effect_that_takes_its_worker_along_each_time_is_told_to_the_model_and_sent_no_more(
+    act, pay, ledger, destination
+):
+    destination.breaks = ["before"]
+    with pytest.raises(ApplicationError):
+        await act(pay, call(key=KEY))
+    (row,) = await rows(ledger)
+    names = ("key", "kind", "namespace", "run_id", "step", "position", "name", "digest", "intent", "holds")
+    for _ in range(MOST_EFFECT_FAILURES):  # begun, and never heard of again
+        await ledger.begin(Entry(**{name: row[name] for name in names}))
+
+    result = await act(pay, call(key=KEY))
+
+    assert result.is_error
+    assert "was cut off 5 times, with its worker; it may or may not have happened" in result.content
+    assert destination.sent == [KEY]
+
+
+async def test_an_effect_that_cannot_be_done_is_told_to_the_model_at_once(act, ledger):
+    result = await act(tool(fails, effect=True), call(key=KEY))
+
+    assert (result.is_error, result.content) == (True, "there is no such order")
+    assert [(row["status"], row["error"]) for row in await rows(ledger)] == [("failed", "there is no such order")]
+
+
+async def test_no_secret_of_a_broken_effect_reaches_history_or_ledger(act, ledger):
+    def denied(arguments, context):
+        raise errors.ToolFailed(f"denied with {SENTINEL}\x00\ud800")
+
+    with pytest.raises(ApplicationError) as caught:
+        await act(tool(raises, effect=True), call(key="dayflow-1"))
+    result = await act(tool(denied, effect=True), call(key="dayflow-2"))
+
+    assert SENTINEL not in in_history(caught.value)
+    assert REDACTED in in_history(caught.value)
+    assert SENTINEL not in result.content
+    assert SENTINEL not in str(await rows(ledger))
+
+
+# Cancelled
+
+
+async def test_an_effect_that_has_begun_is_seen_through_when_its_run_is_cancelled(act, environment, ledger):
+    begun, release = threading.Event(), threading.Event()
+
+    def pay(arguments, context):
+        begun.set()
+        release.wait(30)
+        return "paid"
+
+    going = asyncio.create_task(act(tool(pay, effect=True), call(key=KEY)))
+    await asyncio.to_thread(begun.wait)
+    environment.cancel()
+    done, _ = await asyncio.wait({going}, timeout=0.2)
+    release.set()
+    result = await going
+
+    assert not done
+    assert result.content == "paid"
+    assert [row["status"] for row in await rows(ledger)] == ["done"]
+
+
+async def test_a_read_is_given_up_when_its_run_is_cancelled(act, environment):
+    begun = asyncio.Event()
+
+    async def reads(arguments, context):
+        begun.set()
+        await asyncio.Event().wait()
+
+    going = asyncio.create_task(act(tool(reads), call()))
+    await begun.wait()
+    environment.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await going
+
+
+# Intents and missing tools
+
+
+async def test_an_effect_says_what_it_does_in_words_of_no_model(act, ledger, store):
+    title, source = "In the model's words", "m1"
+    called = call(key=KEY, title=title, source_id=source)
+
+    await act(create_task.TOOL, called)
+
+    (row,) = await rows(ledger)
+    assert (row["intent"], row["holds"]) == ("task:m1", None)
+    assert (await Tasks(store, "default").list())[1] == 1
+
+
+async def test_an_intent_that_only_a_person_may_repeat_is_held(act, ledger):
+    one = tool(look_text, effect=True, intent=lambda arguments, context: f"refund:{arguments.amount}")
+
+    await act(one, call(key=KEY))
+
+    assert [row["holds"] for row in await rows(ledger)] == ["refund:1"]
+
+
+async def test_words_that_no_database_can_keep_make_a_task_all_the_same(act):
+    result = await act(create_task.TOOL, call(key=KEY, title="a\x00b", source_id="m\x00"))
+
+    assert not result.is_error
+
+
+async def test_a_tool_that_is_gone_is_answered_for(environment):
+    environment.info = dataclasses.replace(environment.info, activity_type="fly")
+
+    result = await environment.run(missing, [])
+
+    assert (result.is_error, result.content) == (True, "The tool 'fly' is not available.")
+
+
+async def test_a_tool_knows_its_run_its_key_and_its_attempt(act, environment):
+    environment.info = dataclasses.replace(environment.info, attempt=3)
+    seen = []
+
+    await act(tool(lambda arguments, context: seen.append(context) or "ok", effect=True), call(key=KEY))
+
+    (context,) = seen
+    assert (context.run_id, context.namespace, context.idempotency_key) == ("b1", "default", KEY)
+    assert (context.attempt, context.action_id) == (3, "s1.1-abcdef")

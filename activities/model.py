@@ -12,7 +12,7 @@ from activities import cleaning, model_errors
 from activities.heartbeat import beating
 from activities.model_errors import BadAnswer
 from activities.pull import Transcripts
-from domain import digest
+from domain import digest, errors
 from domain.agent import Definition
 from domain.model import MAX_ANSWER_BYTES, ModelAnswer, ModelCall
 from domain.spend import Usage
@@ -71,8 +71,8 @@ class Model:
         try:
             message = await exchange.run(self._api(), request, self._headers(entry, begun, call))
             answer = _answer(message, begun)
-        except asyncio.CancelledError:
-            raise
+        except (asyncio.CancelledError, errors.Unreachable):
+            raise  # a store that is away is no failure of the model
         except Exception as error:
             paid = {} if exchange.reached is None and model_errors.left_unanswered(error) else exchange.reached
             await self._ledger.fail(entry.key, type(error).__name__, paid)
@@ -178,7 +178,7 @@ def usage_of(message: ApiMessage) -> Usage:
         input_tokens=used.input_tokens or 0,
         output_tokens=used.output_tokens or 0,
         cache_read_tokens=used.cache_read_input_tokens or 0,
-        cache_write_tokens=used.cache_creation_input_tokens or 0,
+        cache_write_tokens=max(used.cache_creation_input_tokens or 0, hourly or 0),
         cache_write_1h_tokens=hourly or 0,
     )
 

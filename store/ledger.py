@@ -143,9 +143,9 @@ class Ledger:
         paid = list(row.possibly_paid or [])
         if row.status == "begun":
             paid.append(row.usage or {})
-        begun = {"status": "begun", "attempts": row.attempts + 1, "possibly_paid": paid, "usage": None}
+        begun = {"status": "begun", "attempts": row.attempts + 1, "possibly_paid": paid, "usage": None, "error": None}
         await connection.execute(
-            update(ledger).where(ledger.c.key == entry.key).values(digest=entry.digest, result=None, **begun)
+            update(ledger).where(ledger.c.key == entry.key).values(digest=entry.digest, result=None, ended_at=None, **begun)
         )
         return Begun(row.attempts + 1, None, paid, row.failures, row.began_at)
 

@@ -10,6 +10,8 @@ from orders import Order
 from script import call, conversation, say, unique, use
 from witness import Run, watch
 
+from domain import views
+
 LEAD, CLERK, DESK = "lead@example.com", "clerk@example.com", "desk@example.com"
 PLAN = ("lookup_order", "lookup_customer", "propose_plan", "issue_refund", "send_email")
 
@@ -102,3 +104,27 @@ def nothing_happened(home: Home, order: Order) -> None:
 
 def _waits(run: Run) -> bool:
     return run.record()["status"] == "awaiting_approval"
+
+
+def query(home: Home, run_id: str, name: str) -> Any:
+    """The answer of the run's worker to a query of the plain Temporal CLI."""
+    told = home.temporal("workflow", "query", "--workflow-id", run_id, "--type", name, "--output", "json")
+    return json.loads(told.stdout)["queryResult"][0]
+
+
+def update(home: Home, run_id: str, update_id: str, decision: Any) -> dict[str, Any]:
+    """Send a decision by the update `decide` of the plain Temporal CLI; the answer."""
+    where = ("--workflow-id", run_id, "--name", "decide", "--update-id", update_id)
+    told = home.temporal("workflow", "update", "execute", *where, "--input", json.dumps(decision), "--output", "json")
+    answer: dict[str, Any] = json.loads(told.stdout)["result"]
+    return answer
+
+
+def ruled(home: Home, run_id: str, count: int) -> list[dict[str, Any]]:
+    """Wait until so many decisions have been ruled on; all of them."""
+    run = watch(home, run_id, lambda run: len(_rulings(run)) >= count, f"{count} decisions are ruled on")
+    return _rulings(run)
+
+
+def _rulings(run: Run) -> list[dict[str, Any]]:
+    return views.decisions(run.state) if run.state else []

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import sqlite3
+import time
 import tomllib
 from collections.abc import Callable
 from contextlib import closing
@@ -149,6 +150,22 @@ def send(home: Home, run_id: str, signal: str, content: Any) -> None:
         await (await _client(home)).signal(run_id, signal, content)
 
     asyncio.run(tell())
+
+
+def send_all(home: Home, run_id: str, signals: list[tuple[str, Any]], *, at_once: bool = False) -> float:
+    """Send signals by one typed client, one after the other or all at once; the seconds that it took."""
+
+    async def tell() -> float:
+        dayflow = await _client(home)
+        began = time.monotonic()
+        if at_once:
+            await asyncio.gather(*(dayflow.signal(run_id, name, content) for name, content in signals))
+        else:
+            for name, content in signals:
+                await dayflow.signal(run_id, name, content)
+        return time.monotonic() - began
+
+    return asyncio.run(tell())
 
 
 def junk(encoding: str) -> RawValue:

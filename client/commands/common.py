@@ -181,7 +181,8 @@ def show_end(settings: "Settings", run: "Run") -> None:
     if record["simulated"]:
         output.say("The sandbox answered (rules, not a language model); set ANTHROPIC_API_KEY for a real one.")
     output.say(f"web UI: {run_address(settings, run)}")
-    output.say(f"next:   {record['next_command'] or f'dayflow steps {run.run_id}'}")
+    look = "watch" if run.open else "steps"
+    output.say(f"next:   {record['next_command'] or f'dayflow {look} {run.run_id}'}")
 
 
 def summary(record: dict[str, Any]) -> str:

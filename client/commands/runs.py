@@ -136,6 +136,7 @@ async def _start(
     queue = common.queue_for(run_id, alone=crash_after is not None)
     if crash_after:
         os.environ["DAYFLOW_CRASH_AT"] = f"step.end:{crash_after}"
+        output.note(f"this process kills itself once step {crash_after} is recorded; then: dayflow resume -v")
     if inbox or calendar:
         await common.set_sources(settings, dayflow, run_id, inbox, calendar)
     wanted = {name: value for name, value in request.items() if value is not None}

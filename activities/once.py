@@ -24,6 +24,8 @@ from store.settings import Settings
 MOST_ATTEMPTS = 5
 # A destination that is out of reach, so that nothing was sent, is tried for some minutes.
 MOST_REFUSED = 20
+# A check has to end before the step that looks things up does.
+CHECK_S = 20.0
 # A key is not trusted to the last second of its lifetime.
 KEY_MARGIN = timedelta(minutes=10)
 
@@ -63,7 +65,7 @@ class Once:
         already = conflict is None and standing is not None and standing.status == "done"
         if conflict is None and standing is None:
             await self._check(doing)
-        begun = standing is not None and standing.sent
+        begun = standing is not None and standing.status in ("begun", "unknown")
         return Prepared(already=already, begun=begun, intent=entry.intent, amount=amount, conflict=conflict)
 
     async def _check(self, doing: Doing) -> None:
@@ -71,9 +73,11 @@ class Once:
         if doing.tool.check is None:
             return
         try:
-            async with asyncio.timeout(doing.declares.deadline_s):
+            async with asyncio.timeout(min(doing.declares.deadline_s, CHECK_S)):
                 await doing.tool.check(doing.arguments, doing.context)
-        except (errors.Again, errors.Uncertain, TimeoutError) as error:
+        except errors.ToolFailed:
+            raise
+        except Exception as error:
             activity.logger.warning("%s could not be checked: %s", doing.tool.name, type(error).__name__)
 
     async def run(self, doing: Doing) -> ToolResult:
@@ -88,43 +92,50 @@ class Once:
         except errors.IntentHeld as held:
             return _told("conflict", str(held), entry, held.conflict)
         except errors.ArgumentsChanged as error:
-            itself = Conflict(run_id=entry.run_id, action_id=entry.action_id or "", changed=True)
-            return _told("changed arguments", str(error), entry, itself)
-        if standing.result is not None:
-            return ToolResult.model_validate(standing.result).model_copy(update={"from_ledger": True})
-        if standing.status == "unknown":
-            return _told("unknown", "It is not known whether it happened.", entry)
+            return _told("changed arguments", str(error), entry, await self._effects.holder(entry))
+        if (known := _known(standing)) is not None:
+            return known
         crash.point("effect.begun")
         return await _to_its_end(self._carry_out(doing, entry, standing))
 
+    async def begun(self, key: str) -> ToolResult | None:
+        """What is known of an effect whose tool is gone; None when nothing of it was sent."""
+        standing = await self._effects.standing(key)
+        if standing is None or standing.status == "failed":
+            return None
+        await self._effects.unknown(key, "It was sent, no answer came, and its tool is gone.")
+        standing = await self._effects.standing(key)
+        return _known(standing) if standing else None
+
     async def _carry_out(self, doing: Doing, entry: Entry, standing: Standing) -> ToolResult:
+        attempts = standing.attempts
         if standing.sent:
             settled = await self._before(doing, entry, standing)
             if settled is not None:
                 return settled
-            await self._effects.sending(entry.key)
-        attempts = standing.attempts + int(standing.sent)
+            attempts = await self._effects.sending(entry.key)
         try:
             outcome = await self._attempt(doing.tool, doing.arguments, doing.context)
         except errors.ToolFailed as error:
-            return await self._refused(doing, entry, standing, str(error))
+            return await self._refused(doing, entry, standing, attempts, str(error))
         except errors.ArgumentsChanged as error:
-            return await self._unknown(entry, f"The destination knows its key with other arguments: {error}")
-        except (Exception, SystemExit) as error:
-            return await self._broke(entry, standing, error)
+            why = f"The destination knows its key with other arguments: {error}"
+            return await self._unknown(entry, why, attempts)
+        except Exception as error:
+            return await self._broke(entry, standing, attempts, error)
         crash.point("effect.committed")
-        return await self._finish(entry, outcome, attempts)
+        return await self._finish(doing, entry, outcome, attempts)
 
-    async def _broke(self, entry: Entry, standing: Standing, error: BaseException) -> ToolResult:
+    async def _broke(self, entry: Entry, standing: Standing, attempts: int, error: Exception) -> ToolResult:
         """An attempt without an answer: come back, with the same key, unless it has been enough."""
-        why = f"{type(error).__name__}: {error}"[:500]
+        why = (await self._done(f"{type(error).__name__}: {error}"[:500], attempts)).content
         if not isinstance(error, errors.Again) or standing.sent:
             await self._effects.stumble(entry.key, why)
             raise _again(error) from None
         if standing.failures + 1 >= MOST_REFUSED:
             away = f"The destination was out of reach {standing.failures + 1} times; nothing was sent."
-            return await self._failed(entry, away, standing.attempts)
-        await self._effects.unsent(entry.key, why)
+            return await self._failed(entry, away, attempts)
+        await self._effects.unsent(entry.key, why, attempts)
         raise _again(error) from None
 
     async def _before(self, doing: Doing, entry: Entry, standing: Standing) -> ToolResult | None:
@@ -132,27 +143,37 @@ class Once:
         if _key_holds(doing.declares, standing) and standing.attempts < MOST_ATTEMPTS:
             return None
         if doing.tool.reconcile is None:
-            return await self._unknown(entry, "It was sent, no answer came, and the destination cannot be asked.")
+            asked = "It was sent, no answer came, and the destination cannot be asked."
+            return await self._unknown(entry, asked, standing.attempts)
         _wait_for_zombies(doing.declares, standing)
         found = await self._found(doing)
         if isinstance(found, Happened):
-            return await self._finish(entry, found.outcome, standing.attempts)
+            return await self._finish(doing, entry, found.outcome, standing.attempts)
         if found is Verdict.UNSURE:
-            return await self._unknown(entry, "It was sent, no answer came, and the destination is not sure.")
+            asked = "It was sent, no answer came, and the destination is not sure."
+            return await self._unknown(entry, asked, standing.attempts)
         if standing.attempts >= MOST_ATTEMPTS:
-            why = f"It did not happen: {standing.attempts} attempts gave no answer."
-            return await self._failed(entry, why, standing.attempts)
+            why = f"{standing.attempts} attempts gave no answer."
+            if doing.declares.safety == "key":  # what it keeps under the key is no answer, so its list is no proof
+                shown = f"{why} The destination does not show it; look there."
+                return await self._unknown(entry, shown, standing.attempts)
+            return await self._failed(entry, f"It did not happen: {why}", standing.attempts)
         return None
 
-    async def _refused(self, doing: Doing, entry: Entry, standing: Standing, why: str) -> ToolResult:
+    async def _refused(self, doing: Doing, entry: Entry, standing: Standing, attempts: int, why: str) -> ToolResult:
         """The destination says no to this attempt; one before it may have come through all the same."""
         if standing.sent:
             found = await self._found(doing)
             if isinstance(found, Happened):
-                return await self._finish(entry, found.outcome, standing.attempts)
+                return await self._finish(doing, entry, found.outcome, attempts)
             if found is Verdict.UNSURE:
-                return await self._unknown(entry, f"An attempt gave no answer, and the next one was refused: {why}")
-        return await self._failed(entry, why, standing.attempts + int(standing.sent))
+                unsure = f"An attempt gave no answer, and the next one was refused: {why}"
+                return await self._unknown(entry, unsure, attempts)
+            if _left(doing.declares, standing) > timedelta(0):
+                # What may still be sending is the attempt before; this one has come to its end.
+                await self._effects.stumble(entry.key, "refused", last_sent_at=standing.last_sent_at)
+                _wait_for_zombies(doing.declares, standing)
+        return await self._failed(entry, why, attempts)
 
     async def _found(self, doing: Doing) -> Happened | Verdict:
         if doing.tool.reconcile is None:
@@ -164,24 +185,30 @@ class Once:
             activity.logger.warning("the destination cannot be asked: %s", type(error).__name__)
             return Verdict.UNSURE
 
-    async def _finish(self, entry: Entry, outcome: Outcome, attempts: int) -> ToolResult:
-        result = (await self._done(outcome, attempts)).model_copy(update={"intent": entry.intent})
+    async def _finish(self, doing: Doing, entry: Entry, outcome: Outcome, attempts: int) -> ToolResult:
+        told = {"intent": entry.intent, "grant": doing.call.grant}
+        result = (await self._done(outcome, attempts)).model_copy(update=told)
         stored = await self._effects.finish(entry.key, result.model_dump(mode="json"))
         crash.point("effect.done")
         return ToolResult.model_validate(stored)
 
     async def _failed(self, entry: Entry, why: str, attempts: int) -> ToolResult:
-        await self._effects.fail(entry.key, why)
+        """It did not happen, unless a later attempt knows better: then this one has nothing to say."""
         told = await self._done(why, attempts)
+        if not await self._effects.fail(entry.key, told.content, attempts):
+            raise _again(errors.Uncertain("another attempt has begun"))
         return told.model_copy(update={"outcome": "failed", "intent": entry.intent})
 
-    async def _unknown(self, entry: Entry, why: str) -> ToolResult:
-        await self._effects.unknown(entry.key, why)
-        return _told("unknown", why, entry)
+    async def _unknown(self, entry: Entry, why: str, attempts: int) -> ToolResult:
+        told = await self._done(why, attempts)
+        if not await self._effects.unknown(entry.key, told.content):
+            raise _again(errors.Uncertain("it has an end already"))
+        return told.model_copy(update={"outcome": "unknown", "intent": entry.intent})
 
     async def _objection(self, grant: Grant, entry: Entry) -> str | None:
         """Why the approver may not approve it any more, if so; what has begun already is brought to its end."""
-        if await self._effects.standing(entry.key) is not None:
+        standing = await self._effects.standing(entry.key)
+        if standing is not None and standing.status != "failed":
             return None
         return await asyncio.to_thread(self._not_entitled, grant)
 
@@ -217,6 +244,16 @@ def _told(outcome: Any, why: str, entry: Entry, conflict: Conflict | None = None
     return ToolResult(content=why, outcome=outcome, attempts=0, intent=entry.intent, conflict=conflict)
 
 
+def _known(standing: Standing) -> ToolResult | None:
+    """What the ledger knows of an effect, so that nothing has to be sent."""
+    if standing.result is not None:
+        return ToolResult.model_validate(standing.result).model_copy(update={"from_ledger": True})
+    if standing.status == "unknown":
+        why = "It is not known whether it happened."
+        return ToolResult(content=why, outcome="unknown", attempts=standing.attempts)
+    return None
+
+
 def _key_holds(declares: Effect, standing: Standing) -> bool:
     """Whether the destination still knows the key."""
     if declares.safety != "key":
@@ -227,9 +264,13 @@ def _key_holds(declares: Effect, standing: Standing) -> bool:
 
 def _wait_for_zombies(declares: Effect, standing: Standing) -> None:
     """Nothing is looked up while a lost attempt may still be sending: come back when its deadline has passed."""
-    left = standing.last_sent_at + timedelta(seconds=declares.deadline_s) - datetime.now(UTC)
+    left = _left(declares, standing)
     if left > timedelta(0):
         raise ApplicationError("an earlier attempt may still be sending", type="effect waits", next_retry_delay=left)
+
+
+def _left(declares: Effect, standing: Standing) -> timedelta:
+    return standing.last_sent_at + timedelta(seconds=declares.deadline_s) - datetime.now(UTC)
 
 
 def _again(error: BaseException) -> ApplicationError:

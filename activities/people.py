@@ -40,12 +40,20 @@ class People:
             return Objection(why=str(error))
         if why := known.may(by, asked.role):
             return Objection(why=why)
+        return Objection(why=await self._close(asked))
+
+    async def _close(self, asked: Standing) -> str | None:
+        """Commit what a person found; what the ledger knows better stands."""
+        key, by = asked.idempotency_key, asked.resolution.by
+        standing = await self._effects.standing(key)
+        if standing is None:
+            return None
         if asked.resolution.outcome == "done":
             text = asked.resolution.result or f"It happened, as {by} found."
-            await self._effects.finish(asked.idempotency_key, {"content": text, "outcome": "done"})
-        else:
-            await self._effects.fail(asked.idempotency_key, f"not done, says {by}")
-        return Objection()
+            await self._effects.finish(key, {"content": text, "outcome": "done"})
+        elif not await self._effects.fail(key, f"not done, says {by}") and not asked.changed:
+            return "it happened: its answer came in the meantime; resolve it as done"
+        return None
 
     def _objection(self, asked: Authority, namespace: str) -> str | None:
         known, decision = approvers.load(self._settings), asked.decision

@@ -42,7 +42,7 @@ class Runner:
 
     def activities(self, tools: Mapping[str, Tool]) -> list[Callable[..., Any]]:
         """One activity for each tool, named as the tool, and one that answers for tools that are gone."""
-        return [*(self._activity(tool) for tool in tools.values()), self._preparation(tools), missing]
+        return [*(self._activity(tool) for tool in tools.values()), self._preparation(tools), self._missing()]
 
     def _activity(self, tool: Tool) -> Act:
         @activity.defn(name=tool.name)
@@ -58,6 +58,17 @@ class Runner:
             return await self.prepare(tools.get(wanted.tool), wanted)
 
         return prepare
+
+    def _missing(self) -> Callable[[Sequence[RawValue]], Coroutine[Any, Any, ToolResult]]:
+        @activity.defn(dynamic=True)
+        async def missing(args: Sequence[RawValue]) -> ToolResult:
+            """Answers for a tool that a run still knows and this worker does not have; it may have done its effect."""
+            told = self._failed(f"The tool {activity.info().activity_type!r} is not available.")
+            call = activity.payload_converter().from_payload(args[0].payload, ToolCall) if args else None
+            begun = await self._once.begun(call.idempotency_key) if call and call.idempotency_key else None
+            return begun or told
+
+        return missing
 
     async def prepare(self, tool: Tool | None, wanted: Preparation) -> Prepared:
         """What is known of an effect before a person is asked about it."""
@@ -92,20 +103,30 @@ class Runner:
             return self._failed(str(error))
         except TimeoutError:
             return self._failed(f"The tool gave no answer within {tool.declares.deadline_s:g} seconds.")
-        except (Exception, SystemExit) as error:
+        except Exception as error:
             activity.logger.error("tool failed\n%s", self._clean(traceback.format_exc()))
             return self._failed(f"The tool failed: {type(error).__name__}: {error}")
 
     async def attempt(self, tool: Tool, arguments: Arguments, context: Context) -> Outcome:
-        """The tool itself, within its deadline."""
-        async with asyncio.timeout(tool.declares.deadline_s):
-            if inspect.iscoroutinefunction(tool.run):
-                outcome: Outcome = await tool.run(arguments, context)
-                return outcome
-            work = contextvars.copy_context().run
-            return await asyncio.get_running_loop().run_in_executor(
-                self._threads, work, _shielded, tool.run, arguments, context
-            )
+        """The tool itself, within its deadline. Whatever it raises is an error of its own, and no end of the worker."""
+        try:
+            async with asyncio.timeout(tool.declares.deadline_s):
+                return await self._outcome(tool, arguments, context)
+        except asyncio.CancelledError as error:
+            if (task := asyncio.current_task()) and task.cancelling():
+                raise
+            raise _escape(error) from None
+        except (KeyboardInterrupt, SystemExit) as error:
+            raise _escape(error) from None
+
+    async def _outcome(self, tool: Tool, arguments: Arguments, context: Context) -> Outcome:
+        if inspect.iscoroutinefunction(tool.run):
+            outcome: Outcome = await tool.run(arguments, context)
+            return outcome
+        work = contextvars.copy_context().run
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, work, _shielded, tool.run, arguments, context
+        )
 
     def _context(self, call: ToolCall) -> Context:
         info = activity.info()
@@ -142,19 +163,19 @@ class Runner:
         return cleaning.clean(text, self._secrets).text
 
 
-@activity.defn(dynamic=True)
-async def missing(args: Sequence[RawValue]) -> ToolResult:
-    """Answers for a tool that a run still knows and this worker does not have."""
-    name = activity.info().activity_type
-    return ToolResult(content=f"The tool {name!r} is not available.", outcome="failed")
-
-
 def _shielded(run: Callable[[Any, Context], Any], arguments: Arguments, context: Context) -> Any:
-    """A tool that calls sys.exit must not take the worker along."""
+    """What ends a process, a task or a generator is an error like any other when a tool raises it."""
     try:
         return run(arguments, context)
     except SystemExit as error:
-        raise errors.ToolFailed(f"The tool tried to exit ({error.code}).") from None
+        raise RuntimeError(f"The tool tried to exit ({error.code}).") from None
+    except (KeyboardInterrupt, asyncio.CancelledError, StopIteration) as error:
+        raise _escape(error) from None
+
+
+def _escape(error: BaseException) -> RuntimeError:
+    """The tool may have done anything before it raised that: whether an effect happened is not known."""
+    return RuntimeError(f"The tool raised {type(error).__name__}: {error}")
 
 
 def _text(outcome: Outcome) -> str:

@@ -4,14 +4,13 @@ import logging
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import click
 import typer
 from rich.markup import escape
 
 from client import output
-from client.commands import inspect, people, runs, stack
+from client.commands import inspect, new, people, runs, stack
 from client.output import Exit
 from domain import errors
 from store import settings
@@ -31,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Durable AI agents on Temporal. Begin with `dayflow brief`; kill it at any moment; `dayflow resume` goes on.",
 )
-for group in (runs, people, inspect, stack):
+for group in (runs, people, inspect, new, stack):
     group.register(app)
 
 
@@ -42,19 +41,12 @@ def main(host: Host, arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(host: Host, arguments: Sequence[str] | None) -> int:
-    command = typer.main.get_command(app)
     try:
-        code: Any = command.main(args=arguments, standalone_mode=False, obj=host)
-        return int(code or 0)
-    except click.exceptions.Exit as exit_:
-        return exit_.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return 130
-    except click.ClickException as error:
-        error.show()
-        return int(Exit.USAGE)
+        app(args=arguments, obj=host)
     except SystemExit as exit_:
         return int(exit_.code or 0)
+    except KeyboardInterrupt:
+        return 130
     except errors.Unreachable as error:
         return _told(error, Exit.NO_SERVER)
     except errors.Refused as error:
@@ -63,6 +55,7 @@ def _run(host: Host, arguments: Sequence[str] | None) -> int:
         return _told(error, Exit.FAILED)
     except Exception as error:
         return _unexpected(error)
+    return int(Exit.DONE)
 
 
 def _told(error: errors.DayflowError, code: Exit) -> int:

@@ -1,6 +1,7 @@
 """The typed client: start runs, look at them, talk to them. What the command does, a program can do by this."""
 
 import asyncio
+import shlex
 import time
 import uuid
 from collections.abc import AsyncIterator
@@ -69,11 +70,18 @@ class Run:
             return Status.CANCELLED if self.forced_end == "cancelled" else Status.FAILED
         return self.state.status if self.state else Status.RECEIVED
 
+    @property
+    def waits(self) -> bool:
+        """Whether nothing goes on until a person does something."""
+        waiting = (Status.PAUSED, Status.AWAITING_APPROVAL, Status.AWAITING_RESOLUTION)
+        return self.status in waiting and self.state is not None and not self.state.actions.of_status("running")
+
     def record(self) -> dict[str, Any]:
         """The record, with what only the server knows."""
         known = views.record(self.state) if self.state else _blank(self)
         if self.forced_end:
             known |= {"status": self.status.value, "reason": self.forced_end}
+            known |= {"next_command": f"dayflow resume {shlex.quote(self.run_id)}"}
         return {
             **known,
             "execution": self.execution,
@@ -183,9 +191,8 @@ class Dayflow:
 
     async def waiting(self) -> list[dict[str, Any]]:
         """What waits for a person, over all runs; read from what the runs publish, without replaying them."""
-        query = (
-            f'{RUNS} AND DayflowStatus IN ("awaiting_approval", "awaiting_resolution") AND ExecutionStatus = "Running"'
-        )
+        statuses = '"awaiting_approval", "awaiting_resolution", "paused"'
+        query = f'{RUNS} AND DayflowStatus IN ({statuses}) AND ExecutionStatus = "Running"'
         rows: list[dict[str, Any]] = []
         async for found in self.client.list_workflows(query, page_size=1000):
             memo = await found.memo()
@@ -193,8 +200,12 @@ class Dayflow:
         return rows
 
     async def reset_failed(self, run: Run) -> None:
-        """Let a failed run go on: reset to the workflow task that scheduled the activity that failed."""
-        point = _failed_task(await self.events(run.run_id, run.execution))
+        """Let a failed run go on: reset to the workflow task that scheduled the activity that failed.
+
+        One that was ended from outside goes on from its newest workflow task that scheduled an activity.
+        """
+        events = await self.events(run.run_id, run.execution)
+        point = _newest_task(events) if run.forced_end else _failed_task(events)
         if point is None:
             raise errors.Refused(f"{run.run_id} failed by itself, not by a part that failed; start a new run instead")
         await self.reset(run.run_id, point)
@@ -311,6 +322,12 @@ def _failed_task(events: list[HistoryEvent]) -> int | None:
             scheduled = by_id[event.activity_task_failed_event_attributes.scheduled_event_id]
             return scheduled.activity_task_scheduled_event_attributes.workflow_task_completed_event_id
     return None
+
+
+def _newest_task(events: list[HistoryEvent]) -> int | None:
+    """The newest workflow task that scheduled an activity."""
+    points = (event.activity_task_scheduled_event_attributes.workflow_task_completed_event_id for event in events)
+    return max((point for point in points if point), default=None)
 
 
 def _failing_task(events: list[HistoryEvent]) -> str | None:

@@ -13,6 +13,7 @@ from store.settings import Settings
 
 # Read by the libraries below, or by one process alone; not fields of Settings.
 OTHERS = {
+    "DAYFLOW_AS": "who decides, where `--as` is not given",
     "DAYFLOW_SANDBOX_JOURNAL_BODIES": "whether the sandbox's journal keeps whole request bodies (on, off)",
     "TEMPORAL_ADDRESS": "your own Temporal server, instead of the embedded one",
     "TEMPORAL_NAMESPACE": "namespace on that server",

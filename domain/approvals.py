@@ -51,8 +51,16 @@ def objection(state: RunState, decision: Decision, now: datetime) -> str | None:
     """Why the run itself cannot take a decision."""
     if state.closed:
         return f"too late: the run is {state.status.value}"
+    if state.rulings.known(decision) is None and state.rulings.misnamed(decision):
+        return f"malformed: the decision id {decision.decision_id!r} is that of another decision"
     by = state.definition.requested_by if state.definition else None
     return decisions.objection(decision, state.actions.find(decision.action_id), by, now)
+
+
+def unseen_conflict(state: RunState, decision: Decision) -> str | None:
+    """Why an approval cannot be taken that does not say that the conflict was seen."""
+    action = state.actions.find(decision.action_id)
+    return decisions.unseen_conflict(decision, action) if action else None
 
 
 def take(state: RunState, decision: Decision, now: datetime) -> Ruling:
@@ -137,6 +145,8 @@ def contest(state: RunState, action: Action, conflict: Conflict | None, now: dat
 def _unapprove(state: RunState, action: Action, now: datetime) -> None:
     state.rulings.forget(action.action_id)
     action.grant, action.status = None, "proposed"
+    if state.winding_up:
+        state.wind_up(state.winding_up, now)
     state.settle_status(now)
 
 
@@ -154,6 +164,7 @@ def standing(state: RunState, resolution: Resolution, action: Action) -> Standin
         idempotency_key=action.idempotency_key or "",
         role=action.rule.role if action.rule else None,
         requested_by=state.frozen().requested_by,
+        changed=action.conflict is not None and action.conflict.changed,
     )
 
 
@@ -211,4 +222,5 @@ def _edit(state: RunState, action: Action, decision: Decision) -> None:
     action.action_id = actions.action_id(action.step, action.position, action.arguments_sha256, action.edit)
     where = (state.namespace, state.first_execution_run_id, action.step, action.position, action.tool, action.edit)
     action.idempotency_key = actions.idempotency_key(*where)
+    action.intent, action.amount = None, None
     action.conflict, action.status = None, "proposed"

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
 
-from domain import digest, errors
+from domain import digest, errors, messages
 from domain.actions import Action
 from domain.request import Name, explain
 
@@ -47,9 +47,8 @@ class Decision(BaseModel):
     @property
     def identity(self) -> tuple[str, ...]:
         """What makes two decisions one."""
-        if self.decision_id:
-            return ("id", self.decision_id)
-        return ("said", self.approver, self.action_id, self.verdict, digest.sha256(self.arguments))
+        said = (self.approver, self.action_id, self.verdict, digest.sha256(self.arguments))
+        return (self.decision_id or "", *said)
 
 
 class Authority(BaseModel):
@@ -77,7 +76,10 @@ class Resolution(BaseModel):
 
 
 class Standing(BaseModel):
-    """Input of `resolve_effect`: the resolution, and the row that it is about."""
+    """Input of `resolve_effect`: the resolution, and the row that it is about.
+
+    changed: the row is of other arguments, so its answer is not that of the action.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -85,6 +87,7 @@ class Standing(BaseModel):
     idempotency_key: str
     role: str | None
     requested_by: str | None
+    changed: bool = False
 
 
 class Objection(BaseModel):
@@ -140,11 +143,17 @@ class Rulings(BaseModel):
         same = (ruling for ruling in self.all if ruling.accepted and ruling.identity == decision.identity)
         return next(same, None)
 
+    def misnamed(self, decision: Decision) -> bool:
+        """Whether its id is that of another decision: to answer as if it were that one would be a lie."""
+        return decision.decision_id is not None and any(
+            ruling.accepted and ruling.identity[:1] == (decision.decision_id,) for ruling in self.all
+        )
+
 
 def parse(verdict: Verdict | None, raw: Sequence[Any]) -> Decision:
     """A decision from raw inputs; a signal names its verdict itself. `errors.BadRequest` says what is wrong."""
     if len(raw) != 1 or not isinstance(raw[0], dict):
-        raise errors.BadRequest(f"malformed: takes exactly one JSON object, got {len(raw)} inputs")
+        raise errors.BadRequest(f"malformed: {messages.not_one_object(raw)}")
     value = dict(raw[0])
     if verdict is not None and value.setdefault("verdict", verdict) != verdict:
         raise errors.BadRequest(f"malformed: the signal says {verdict!r} and the verdict {value['verdict']!r}")
@@ -175,9 +184,14 @@ def objection(decision: Decision, action: Action | None, requested_by: str | Non
         return "expired: the request was open until " + action.expires_at.isoformat()
     if same_person(decision.approver, requested_by):
         return "own request: who asks for it may not decide it"
-    if action.conflict and decision.verdict == "approve" and not decision.again:
-        return f'conflict: {action.conflict.run_id} holds the same intent; approve with "again": true'
     return None
+
+
+def unseen_conflict(decision: Decision, action: Action) -> str | None:
+    """Why an approval cannot be taken that does not say that the conflict was seen."""
+    if action.conflict is None or decision.verdict != "approve" or decision.again:
+        return None
+    return f'conflict: {action.conflict.run_id} holds the same intent; say "again": true (--again) to approve it'
 
 
 def _late(action: Action) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from domain import errors
+from domain import errors, request
 from domain.request import UNDECODABLE, Name, explain
 
 MAX_MESSAGE = 20_000
@@ -47,13 +47,19 @@ class RaiseBudget(Signal):
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
+def not_one_object(raw: Sequence[Any]) -> str:
+    """What is wrong with inputs that are not one JSON object."""
+    got = f"one {request.kind(raw[0])}" if len(raw) == 1 else f"{len(raw)} inputs"
+    return f"takes exactly one JSON object, got {got}"
+
+
 S = TypeVar("S", bound=BaseModel)
 
 
 def parse(kind: type[S], raw: Sequence[Any]) -> S:
     """One signal from the raw inputs; `errors.BadRequest` says what is wrong with them."""
     if len(raw) != 1 or not isinstance(raw[0], dict):
-        raise errors.BadRequest(f"takes exactly one JSON object, got {len(raw)} inputs")
+        raise errors.BadRequest(not_one_object(raw))
     if set(raw[0]) == UNDECODABLE:
         raise errors.BadRequest(f"cannot be decoded as {raw[0]['undecodable']!r}; send JSON")
     try:

@@ -53,7 +53,7 @@ def parse(raw: Sequence[Any]) -> RunRequest:
         raise errors.BadRequest(f"a run takes exactly one input, such as {EXAMPLE}; {len(raw)} were given")
     value = raw[0]
     if not isinstance(value, dict):
-        raise errors.BadRequest(f"the input is a JSON {_kind(value)}; it has to be an object, such as {EXAMPLE}")
+        raise errors.BadRequest(f"the input is a JSON {kind(value)}; it has to be an object, such as {EXAMPLE}")
     if set(value) == UNDECODABLE:
         raise errors.BadRequest(
             f"the input cannot be decoded as {value['undecodable']!r}; send JSON, such as {EXAMPLE}"
@@ -83,6 +83,7 @@ def explain(error: ValidationError) -> str:
     return line if len(line) <= MAX_EXPLANATION else line[:MAX_EXPLANATION] + "…"
 
 
-def _kind(value: Any) -> str:
+def kind(value: Any) -> str:
+    """What JSON calls a value."""
     kinds = {list: "array", str: "string", bool: "boolean", type(None): "null", int: "number", float: "number"}
     return kinds.get(type(value), type(value).__name__)

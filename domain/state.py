@@ -295,6 +295,7 @@ class RunState(BaseModel):
         action.status = "done" if result.outcome == "done" else "failed"
         action.result, action.attempts, action.finished_at = result.content, result.attempts, now
         action.intent, action.from_ledger = action.intent or result.intent, result.from_ledger
+        action.grant = action.grant or result.grant
         if action.status == "done" and self._saves_plan(action):
             self.plan = Plan.model_validate(action.arguments)
             self.move(Status.RUNNING, now)

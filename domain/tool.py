@@ -115,6 +115,7 @@ class ToolResult(BaseModel):
     blob: str | None = None
     intent: str | None = None
     conflict: Conflict | None = None
+    grant: Grant | None = None
 
     @property
     def is_error(self) -> bool:

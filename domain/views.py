@@ -38,6 +38,9 @@ def waiting(state: RunState) -> Waiting | None:
         first = state.actions.of_status("unknown")[0]
         what = f"resolution of {first.action_id} ({first.tool})"
         return Waiting(what=what, command=f"dayflow resolve {run} {first.action_id} --done|--not-done --as NAME")
+    if state.status == Status.PAUSED and state.reason == "budget" and state.error:
+        limit = state.error.message.partition(":")[0]
+        return Waiting(what="budget", command=f"dayflow raise-budget {run} --{limit} N")
     if state.status == Status.PAUSED:
         return Waiting(what=state.reason or "a person", command=f"dayflow resume {run}")
     if state.status == Status.FAILED and state.definition is not None:
@@ -143,9 +146,17 @@ def pending(state: RunState, *, brief: bool = False) -> list[dict[str, Any]]:
 
 
 def approved_by(state: RunState) -> list[dict[str, Any]]:
-    """Who approved which action, and when; without the approvals that count no more."""
-    taken = (one for one in state.rulings.all if one.accepted and one.verdict == "approve" and one.identity)
-    return [{"action_id": one.action_id, "approver": one.approver, "at": _time(one.at)} for one in taken]
+    """Who approved which action, and when; without the approvals that count no more.
+
+    `at` is null where only an execution before a reset knows it.
+    """
+    taken = [one for one in state.rulings.all if one.accepted and one.verdict == "approve" and one.identity]
+    rows = [{"action_id": one.action_id, "approver": one.approver, "at": _time(one.at)} for one in taken]
+    known = {one.action_id for one in taken}
+    for action in state.actions.all:
+        if action.from_ledger and action.grant and action.action_id not in known:
+            rows.append({"action_id": action.action_id, "approver": action.grant.approver, "at": None})
+    return rows
 
 
 def decisions(state: RunState) -> list[dict[str, Any]]:

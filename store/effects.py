@@ -67,42 +67,67 @@ class Effects:
                 return Conflict(run_id=row.run_id, action_id=row.action_id, changed=True) if changed else None
             return await self._other(connection, entry)
 
-    async def sending(self, key: str) -> None:
-        """Note that another attempt is about to leave."""
+    async def sending(self, key: str) -> int:
+        """Note that another attempt is about to leave; its number."""
         async with self._database.transaction(key) as connection:
             values = {"attempts": ledger.c.attempts + 1, "last_sent_at": datetime.now(UTC)}
             await connection.execute(update(ledger).where(ledger.c.key == key).values(values))
+            row = await self._row(connection, key)
+        if row is None:
+            raise errors.Broken(f"the ledger has no row {key}")
+        return int(row.attempts)
 
-    async def stumble(self, key: str, error: str) -> None:
-        """Note that an attempt ended without an answer; the row stays begun."""
+    async def stumble(self, key: str, error: str, *, last_sent_at: datetime | None = None) -> None:
+        """Note that an attempt ended without an answer; the row stays begun.
+
+        last_sent_at: when the one before it left, where it is that one that may still be sending.
+        """
         async with self._database.transaction(key) as connection:
-            values = {"failures": ledger.c.failures + 1, "error": error}
+            values: dict[str, Any] = {"failures": ledger.c.failures + 1, "error": error}
+            values |= {"last_sent_at": last_sent_at} if last_sent_at else {}
             await connection.execute(update(ledger).where(ledger.c.key == key, _open()).values(values))
 
-    async def unsent(self, key: str, error: str) -> None:
-        """Note that an attempt certainly did nothing; its intent is free until the next one."""
+    async def unsent(self, key: str, error: str, attempt: int) -> None:
+        """Note that an attempt certainly did nothing; its intent is free until the next one.
+
+        Where another attempt has begun since, that one may have done something, and the row is left to it.
+        """
         async with self._database.transaction(key) as connection:
             values = {"failures": ledger.c.failures + 1, "error": error, "status": "failed"}
-            await connection.execute(update(ledger).where(ledger.c.key == key, _open()).values(values))
+            await connection.execute(update(ledger).where(ledger.c.key == key, _newest(attempt)).values(values))
 
     async def finish(self, key: str, result: Any) -> Any:
-        """Commit the answer. The first answer of a row stands: it is what comes back."""
+        """Commit the answer. The first answer of a row stands: it is what comes back.
+
+        It happened, also where its intent was free for a while, and another action holds it by now.
+        """
+        try:
+            return await self._finish(key, result)
+        except IntegrityError:
+            return await self._finish(key, result, holds=ledger.c.holds + f" again {key}")
+
+    async def _finish(self, key: str, result: Any, **values: Any) -> Any:
         async with self._database.transaction(key) as connection:
-            await self._end(connection, key, "done", result, None)
+            await self._end(connection, _open(), key=key, status="done", result=result, error=None, **values)
             row = await self._row(connection, key)
         if row is None:
             raise errors.Broken(f"the ledger has no row {key}")
         return row.result if row.result is not None else result
 
-    async def fail(self, key: str, error: str) -> None:
-        """Commit that the effect did not happen; its intent is free again."""
-        async with self._database.transaction(key) as connection:
-            await self._end(connection, key, "failed", None, error)
+    async def fail(self, key: str, error: str, attempt: int | None = None) -> bool:
+        """Commit that the effect did not happen; its intent is free again. False where that cannot be said.
 
-    async def unknown(self, key: str, why: str) -> None:
-        """Commit that nobody can tell whether the effect happened."""
+        attempt: who says so; where another attempt has begun since, it cannot know. A person's word has no number.
+        """
+        at = _open() if attempt is None else _newest(attempt)
         async with self._database.transaction(key) as connection:
-            await self._end(connection, key, "unknown", None, why)
+            return await self._end(connection, at, key=key, status="failed", result=None, error=error)
+
+    async def unknown(self, key: str, why: str) -> bool:
+        """Commit that nobody can tell whether the effect happened; False where it has an end already."""
+        async with self._database.transaction(key) as connection:
+            begun = ledger.c.status == "begun"
+            return await self._end(connection, begun, key=key, status="unknown", result=None, error=why)
 
     async def unknowns(self, namespace: str) -> list[dict[str, Any]]:
         """Every effect whose outcome nobody knows, oldest first."""
@@ -139,9 +164,10 @@ class Effects:
             values = {**entry.__dict__, **begun, "attempts": 1, "failures": 0, "began_at": now}
             await connection.execute(insert(ledger).values(values))
 
-    async def _end(self, connection: AsyncConnection, key: str, status: str, result: Any, error: str | None) -> None:
-        ended = {"status": status, "result": result, "error": error, "ended_at": datetime.now(UTC)}
-        await connection.execute(update(ledger).where(ledger.c.key == key, _open()).values(**ended))
+    async def _end(self, connection: AsyncConnection, at: Any, *, key: str, **ended: Any) -> bool:
+        wanted = update(ledger).where(ledger.c.key == key, at)
+        changed = await connection.execute(wanted.values(**ended, ended_at=datetime.now(UTC)))
+        return changed.rowcount > 0
 
     async def _held(self, entry: Entry) -> Conflict:
         async with self._database.reading() as connection:
@@ -162,6 +188,10 @@ class Effects:
 
 def _open() -> Any:
     return ledger.c.status.in_(("begun", "unknown", "failed"))
+
+
+def _newest(attempt: int) -> Any:
+    return (ledger.c.status == "begun") & (ledger.c.attempts == attempt)
 
 
 def _standing(row: Row[Any], *, sent: bool | None = None) -> Standing:

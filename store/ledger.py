@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from domain import errors
@@ -115,11 +115,19 @@ class Ledger:
             )
 
     async def forget(self, namespace: str, run_id: str, step: int) -> int:
-        """Drop the stored answers of a run's model calls from a step on; how many there were."""
+        """Drop the stored answers of a run's model calls from a step on; how many there were.
+
+        What they cost stays in their rows, among what was paid for no answer.
+        """
         mine = (ledger.c.namespace == namespace) & (ledger.c.run_id == run_id) & (ledger.c.kind == "model")
         async with self._database.transaction(run_id) as connection:
-            gone = await connection.execute(delete(ledger).where(mine, ledger.c.step >= step))
-            return gone.rowcount
+            answered = select(ledger).where(mine, ledger.c.step >= step, ledger.c.status == "done")
+            rows = (await connection.execute(answered)).all()
+            for row in rows:
+                paid = [*(row.possibly_paid or []), row.usage or {}]
+                dropped = {"status": "failed", "result": None, "usage": None, "possibly_paid": paid}
+                await connection.execute(update(ledger).where(ledger.c.key == row.key).values(**dropped))
+            return len(rows)
 
     async def rows(self, namespace: str, run_id: str) -> list[dict[str, Any]]:
         """All rows of a run, oldest first."""
@@ -144,9 +152,8 @@ class Ledger:
         if row.status == "begun":
             paid.append(row.usage or {})
         begun = {"status": "begun", "attempts": row.attempts + 1, "possibly_paid": paid, "usage": None, "error": None}
-        await connection.execute(
-            update(ledger).where(ledger.c.key == entry.key).values(digest=entry.digest, result=None, ended_at=None, **begun)
-        )
+        begun |= {"digest": entry.digest, "result": None, "ended_at": None}
+        await connection.execute(update(ledger).where(ledger.c.key == entry.key).values(begun))
         return Begun(row.attempts + 1, None, paid, row.failures, row.began_at)
 
     async def _lost(self, connection: AsyncConnection, row: Row[Any], usage: dict[str, int] | None) -> None:

@@ -48,11 +48,11 @@ class Acting:
         A run that is cancelled meanwhile hears first what became of an effect that had begun.
         """
         while action.open:
+            if workflow.cancellation_reason() is not None:
+                raise asyncio.CancelledError
             if action.status == "unknown":
                 self._publish()
                 await workflow.wait_condition(lambda: action.status != "unknown")
-            elif workflow.cancellation_reason() is not None:
-                raise asyncio.CancelledError
             elif await self._cleared(action):
                 await workflow.wait_condition(lambda: not self._state.paused)
                 if action.open:
@@ -77,6 +77,8 @@ class Acting:
             return True
         prepared = await steps.prepare_action(action.preparation())
         now = workflow.now()
+        if not action.open:  # withdrawn meanwhile: a person said no to another action, and that ends the run
+            return False
         if prepared.refusal:
             self._state.end_without_running(action, "failed", prepared.refusal, now)
             return False
@@ -86,7 +88,7 @@ class Acting:
         if prepared.conflict and prepared.conflict.changed:
             approvals.hold(self._state, action, _met(action), now)
             return False
-        if by := self._state.actions.refused_before(action):
+        if not action.edit and (by := self._state.actions.refused_before(action)):
             approvals.refuse_again(self._state, action, by, now)
             return False
         if not approvals.needed(action):
@@ -114,13 +116,21 @@ class Acting:
             return await steps.start_tool(action.call(), tool)
         except ActivityError as error:
             if is_cancelled_exception(error):
-                if action.effect and (await steps.prepare_action(action.preparation())).begun:
-                    return await self._tool(action, tool)  # it was cancelled between two attempts: to its end
+                if action.effect:
+                    return await self._between_attempts(action, tool)
                 raise
             cause = error.cause
             why = cause.message if isinstance(cause, ApplicationError) else str(cause or error)
             outcome = "unknown" if action.effect else "failed"
             return ToolResult.model_validate({"content": f"The tool did not finish: {why}", "outcome": outcome})
+
+    async def _between_attempts(self, action: Action, tool: ToolSpec) -> ToolResult:
+        """A cancel met an effect while none of its attempts ran: what had begun is run to its end, the rest not."""
+        prepared = await steps.prepare_action(action.preparation())
+        if prepared.begun or prepared.already:
+            return await self._tool(action, tool)
+        action.status = "proposed"
+        raise asyncio.CancelledError
 
 
 def _met(action: Action) -> ToolResult:

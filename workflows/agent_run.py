@@ -145,6 +145,7 @@ class AgentRun:
         """The end that a person wanted; decisions that are being heard get their answer first."""
         if workflow.cancellation_reason() is None:
             return
+        self._publish()  # goes no further where it is not the run that ends, but this copy of it that is dropped
         self.state.cancel(None, workflow.now())
         self._publish()
         await workflow.wait_condition(workflow.all_handlers_finished)

@@ -40,6 +40,8 @@ class Hearing:
             why = await self._unauthorised(decision)
         if why is None:  # while the authority was looked up, time went by
             why = approvals.objection(self._state, decision, workflow.now())
+        if why is None:  # only who may decide is told of other runs
+            why = approvals.unseen_conflict(self._state, decision)
         if why is not None:
             return approvals.rule(self._state, decision, why, workflow.now(), accepted=False)
         return approvals.take(self._state, decision, workflow.now())

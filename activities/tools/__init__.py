@@ -6,7 +6,7 @@ import re
 
 from activities.tool import Tool
 
-RESERVED = {"load_agent", "call_model"}
+RESERVED = {"load_agent", "call_model", "prepare_action", "check_authority", "resolve_effect"}
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 

@@ -13,7 +13,7 @@ import typer
 from client import output
 from domain import errors
 
-NAME = re.compile(r"[a-z][a-z0-9_]{1,39}")
+NAME = re.compile(r"[a-z][a-z0-9_]{1,27}")
 # Activities that are no tools.
 RESERVED = {"load_agent", "call_model", "prepare_action", "check_authority", "resolve_effect"}
 
@@ -143,6 +143,23 @@ def test_arguments_that_it_does_not_know_are_refused():
         TOOL.arguments.model_validate({"about": "x", "more": 1})
 '''
 
+CONTRACT = '''\
+"""What the contract test has to know of `$name`."""
+
+from typing import Any
+
+from activities.tool import Context
+
+# Two calls that mean different things.
+ARGUMENTS: dict[str, Any] = {"subject": "one"}
+OTHER_ARGUMENTS: dict[str, Any] = {"subject": "two"}
+
+
+async def commits(context: Context) -> int:
+    """How many effects of `context.idempotency_key` the destination's own journal holds."""
+    raise NotImplementedError("read the journal of the destination, or of its stand-in in the sandbox")
+'''
+
 AGENT = '''\
 """$name: what it does, in one sentence."""
 
@@ -201,19 +218,20 @@ def new_tool(
     ] = None,
     into: Into = CLONE,
 ) -> None:
-    """Write activities/tools/NAME.py and its test. Both load and pass at once; the tool does nothing yet.
+    """Write activities/tools/NAME.py and its test. The tool loads at once, and says that it is not written yet.
 
     Example: `dayflow new tool read_weather`
 
     Example: `dayflow new tool book_room --effect key`
     """
     _check(name, into)
-    kind = effect.value if effect else "read"
-    test = f"tests/contract/{name}.py" if effect else f"tests/activities/test_{name}.py"
-    _write(
-        into,
-        {f"activities/tools/{name}.py": _filled(TOOLS[kind], name), test: _filled(TESTS[kind], name)},
-    )
+    tool, test = f"activities/tools/{name}.py", f"tests/activities/test_{name}.py"
+    if effect is None:
+        _write(into, {tool: _filled(READ, name), test: _filled(READ_TEST, name)})
+    else:
+        parts = {part: _filled(text, name) for part, text in PARTS[effect].items()}
+        filled = _filled(EFFECT, name, safety=effect.value, **parts)
+        _write(into, {tool: filled, f"tests/contract/{name}.py": _filled(CONTRACT, name)})
     output.say(f"next:   write it as docs/adding.md shows, and name {name!r} in the tools of an agent.")
 
 
@@ -239,7 +257,7 @@ def _check(name: str, into: Path) -> None:
     """Refuse what cannot be a module, a function and a tool's name, and what is taken."""
     if not NAME.fullmatch(name) or keyword.iskeyword(name):
         raise errors.BadRequest(
-            f"{name!r} cannot be a name: 2 to 40 small letters, digits and _, beginning with a letter, such as read_tasks"
+            f"{name!r} cannot be a name: 2 to 28 small letters, digits and _, a letter first, such as read_tasks"
         )
     if name in RESERVED:
         raise errors.BadRequest(f"the name {name!r} is taken by Dayflow itself")

@@ -1,5 +1,6 @@
 """Commands by which people decide: approvals, approve, deny, edit, decisions, resolve, keys, reset."""
 
+import asyncio
 import json as jsons
 import shlex
 import uuid
@@ -16,6 +17,7 @@ from domain import errors, views
 if TYPE_CHECKING:
     from client.dayflow import Dayflow, Run
     from domain.actions import Action
+    from domain.decisions import Ruling
     from store.settings import Settings
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
@@ -146,14 +148,17 @@ async def _approvals(json: bool) -> None:
     if not rows:
         output.say("Nothing waits for a person.")
         return
-    shown = ("run_id", "action_id", "tool", "role", "expires_at")
+    shown = ("run_id", "action_id", "tool", "role", "conflict", "expires_at")
+    for row in rows:
+        row["conflict"] = row["conflict"] and f"{row['conflict']['run_id']} {row['conflict']['action_id']}"
     output.table(
         (*shown, "arguments"),
         [[*(row[name] for name in shown), common.short(common.compact(row["arguments"]))] for row in rows],
     )
     first = rows[0]
     verb = "approve" if first["status"] == "awaiting_approval" else "resolve"
-    output.say(f"next:   dayflow {verb} {shlex.quote(first['run_id'])} {first['action_id']} --as NAME")
+    again = " --again" if first["conflict"] and verb == "approve" else ""
+    output.say(f"next:   dayflow {verb} {shlex.quote(first['run_id'])} {first['action_id']}{again} --as NAME")
 
 
 async def _decide(
@@ -252,8 +257,33 @@ async def _resolve(run_id: str, action_id: str | None, outcome: str, result: str
     run = await dayflow.get(run_id)
     action = _waiting_action(run, action_id, "unknown")
     content = {"action_id": action.action_id if action else action_id, "outcome": outcome, "by": name}
+    said_before = len(_resolutions(run))
     await dayflow.signal(run_id, "resolve", content | ({"result": result} if result else {}))
-    output.say(f"{run_id}: told. See `dayflow show {run_id}`.")
+    if not await dayflow.has_worker(run.task_queue):
+        output.say(f"{run_id}: sent; it is judged when a worker is up (`dayflow up`).")
+        return
+    ruling = await _heard(dayflow, run_id, said_before)
+    if not ruling.accepted:
+        output.fail(f"not taken: {ruling.reason}", Exit.FAILED)
+    output.say(f"{run_id} {ruling.action_id}: resolved as {ruling.reason}. See `dayflow show {run_id}`.")
+
+
+async def _heard(dayflow: "Dayflow", run_id: str, said_before: int) -> "Ruling":
+    """What became of the resolution that was sent just now."""
+    try:
+        async with asyncio.timeout(UPDATE_S):
+            async for run in dayflow.follow(run_id):
+                if len(said := _resolutions(run)) > said_before:
+                    return said[-1]
+    except TimeoutError:
+        pass
+    raise errors.Unreachable(
+        f"{run_id} did not answer within {UPDATE_S:g} s; `dayflow decisions {run_id}` shows what became of it"
+    )
+
+
+def _resolutions(run: "Run") -> "list[Ruling]":
+    return [ruling for ruling in run.state.rulings.all if ruling.verdict == "resolve"] if run.state else []
 
 
 async def _reset(run_id: str, at: int, fresh: bool) -> None:

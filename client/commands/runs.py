@@ -36,6 +36,7 @@ def register(app: typer.Typer) -> None:
     app.command()(cancel)
     app.command()(pause)
     app.command()(message)
+    app.command()(raise_budget)
 
 
 def brief(
@@ -119,6 +120,24 @@ def message(
     common.run_async(_send(run_id, "message", {"text": text, "from": _user()}, "hears it at its next step"))
 
 
+def raise_budget(
+    run_id: Annotated[str, typer.Argument(metavar="RUN")],
+    tokens: Annotated[int | None, typer.Option(min=1, help="New limit of tokens for the whole run.")] = None,
+    usd: Annotated[float | None, typer.Option(min=0, help="New limit of dollars.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="New limit of steps.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="New limit of time.")] = None,
+) -> None:
+    """Give a run more: the new limits count for the whole run. One that is paused for its budget goes on.
+
+    Example: `dayflow raise-budget brief-1 --tokens 200000`
+    """
+    given = {"tokens": tokens, "usd": usd, "steps": steps, "seconds": seconds}
+    limits = {name: value for name, value in given.items() if value is not None}
+    if not limits:
+        output.fail("name a new limit, such as --tokens 200000")
+    common.run_async(_send(run_id, "raise_budget", {"by": _user(), **limits}, "has the new limits"))
+
+
 async def _start(
     host: Any,
     request: dict[str, Any],
@@ -178,7 +197,7 @@ async def _see_through(
     with common.Progress(verbose=verbose and not json, after=after) as progress:
         async for last in dayflow.follow(run_id):
             progress.show(last)
-            if last.state and last.state.paused:
+            if last.waits:
                 break
     if last is not None:
         _show_end(settings, last, json=json)

@@ -16,7 +16,6 @@ from domain.state import (
     QueuedMessage,
     RunError,
     RunState,
-    call_of,
 )
 from domain.status import Status
 from domain.tool import Effect, Read, ToolResult, ToolSpec
@@ -24,6 +23,8 @@ from domain.tool import Effect, Read, ToolResult, ToolSpec
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=1)
 LOOK = ToolSpec(name="look", description="Looks.", input_schema={}, declares=Read())
+PLAN = ToolSpec(name="propose_plan", description="Plans.", input_schema={}, declares=Read(saves_plan=True))
+ITEMS = [{"title": "Look", "tool": "look"}, {"title": "Pay", "tool": "pay"}]
 PAY = ToolSpec(name="pay", description="Pays.", input_schema={}, declares=Effect(safety="key"))
 DEFINITION = Definition(
     run="first",
@@ -303,7 +304,7 @@ def test_results_go_back_in_call_order_in_one_turn_however_they_came_in():
     state = begun()
     first, second, third = acted(state, use("a"), use("b", "pay"), use("c", "fly"))
 
-    state.settle(third, ToolResult(content=state.refusal(third), is_error=True, attempts=0), NOW)
+    state.settle(third, ToolResult(content=state.refusal(third), outcome="failed", attempts=0), NOW)
     state.settle(second, ToolResult(content="paid", attempts=2), NOW)
     state.settle(first, ToolResult(content=""), NOW)
     state.answer_calls([first, second, third], NOW)
@@ -314,13 +315,17 @@ def test_results_go_back_in_call_order_in_one_turn_however_they_came_in():
     assert [block.get("is_error") for block in turn["content"]] == [None, None, True]
     assert [block["content"][0]["text"] for block in turn["content"]][:2] == ["(no output)", "paid"]
     assert state.steps[-1].tool_results == turn["content"]
-    assert [(action.status, action.attempts) for action in state.actions] == [("done", 1), ("done", 2), ("failed", 0)]
+    assert [(action.status, action.attempts) for action in state.actions.all] == [
+        ("done", 1),
+        ("done", 2),
+        ("failed", 0),
+    ]
 
 
 def test_an_action_hands_its_activity_what_it_needs():
     (action,) = acted(begun(), use("a", "pay", amount=1))
 
-    call = call_of(action)
+    call = action.call()
 
     assert call.model_dump() == {
         "step": 1,
@@ -329,6 +334,10 @@ def test_an_action_hands_its_activity_what_it_needs():
         "tool": "pay",
         "arguments": {"amount": 1},
         "idempotency_key": action.idempotency_key,
+        "grant": None,
+    }
+    assert action.preparation().model_dump() == {
+        name: value for name, value in call.model_dump().items() if name != "grant"
     }
 
 
@@ -340,7 +349,7 @@ def test_stray_calls_are_answered_as_not_run_so_that_the_transcript_can_go_on():
     (result,) = state.transcript.messages[-1]["content"]
     assert (result["tool_use_id"], result["is_error"]) == ("a", True)
     assert result["content"][0]["text"] == "Not run: the turn had ended."
-    assert [(action.status, action.attempts) for action in state.actions] == [("failed", 0)]
+    assert [(action.status, action.attempts) for action in state.actions.all] == [("failed", 0)]
 
 
 def test_without_stray_calls_nothing_is_answered():
@@ -361,10 +370,126 @@ def test_an_effect_that_was_done_stays_in_the_record_of_a_run_that_is_refused_la
     state.fail(RunError(kind="refusal", message="no", step=2), NOW)
 
     assert (state.status, state.reason) == (Status.FAILED, "refusal")
-    assert [(action.status, action.result) for action in state.actions] == [("done", "paid")]
+    assert [(action.status, action.result) for action in state.actions.all] == [("done", "paid")]
+
+
+# How an attempt ended, what the action is then; what is neither done nor failed is not for `settle`.
+OUTCOMES = [("done", "done"), ("failed", "failed")]
+
+
+@pytest.mark.parametrize(("outcome", "status"), OUTCOMES)
+def test_a_settled_action_is_what_its_attempt_was_and_keeps_the_intent_it_had(outcome, status):
+    state = begun()
+    (pay,) = acted(state, use("a", "pay", amount=1))
+
+    state.settle(pay, ToolResult(content="x", outcome=outcome, attempts=3, from_ledger=True, intent="pay:acme"), LATER)
+
+    assert (pay.status, pay.result, pay.attempts) == (status, "x", 3)
+    assert (pay.finished_at, pay.intent, pay.from_ledger) == (LATER, "pay:acme", True)
+    assert not pay.open
+
+
+# The plan
+
+
+def planning():
+    """A run whose agent plans before it acts."""
+    return begun(tools=[LOOK, PAY, PLAN])
+
+
+def test_a_run_whose_agent_plans_begins_with_that():
+    assert planning().status == Status.PLANNING
+
+
+def test_before_the_plan_an_effect_is_not_run_and_a_read_is():
+    state = planning()
+    look, pay, plan = acted(state, use("a"), use("b", "pay", amount=1), use("c", "propose_plan", items=ITEMS))
+
+    refusals = [state.refusal(action) for action in (look, pay, plan)]
+
+    assert refusals == [None, "Not run: propose the plan first.", None]
+
+
+def test_a_plan_that_is_saved_starts_the_run_and_is_saved_once():
+    state = planning()
+    (first,) = acted(state, use("a", "propose_plan", items=ITEMS))
+    state.settle(first, ToolResult(content="saved"), NOW)
+
+    (second,) = acted(state, use("b", "propose_plan", items=ITEMS))
+
+    assert state.status == Status.RUNNING
+    assert [item.tool for item in state.plan.items] == ["look", "pay"]
+    assert "saved once" in state.refusal(second)
+
+
+def test_a_plan_that_failed_is_none():
+    state = planning()
+    (plan,) = acted(state, use("a", "propose_plan", items=[]))
+
+    state.settle(plan, ToolResult(content="items: too short", outcome="failed"), NOW)
+
+    assert (state.plan, state.status) == (None, Status.PLANNING)
+
+
+def test_a_run_that_answers_without_a_plan_is_done_all_the_same():
+    state = planning()
+
+    state.finish(loop.Finish("Nothing to do."), NOW)
+
+    assert (state.status, state.refused_moves) == (Status.DONE, [])
+
+
+# The end that people, or time, make of it
+
+
+def test_a_cancelled_run_says_of_each_action_what_can_be_known():
+    state = begun()
+    calls = (use("a"), use("b", "pay", amount=1), use("c", "pay", amount=2), use("d", "pay", amount=3))
+    look, sent, waits, done = acted(state, *calls)
+    look.status = sent.status = "running"
+    waits.status = "awaiting_approval"
+    state.settle(done, ToolResult(content="paid"), NOW)
+
+    state.cancel(None, LATER)
+
+    assert [one.status for one in (look, sent, waits, done)] == ["cancelled", "unknown", "cancelled", "done"]
+    assert waits.result == "Not run: the run was cancelled."
+    assert (state.status, state.refused_moves) == (Status.CANCELLED, [])
+
+
+def test_what_waits_is_withdrawn_when_a_run_winds_up_and_what_runs_is_not():
+    state = begun()
+    proposed, waits, approved, running = acted(state, *(use(str(n), "pay", amount=n) for n in range(4)))
+    waits.status, approved.status, running.status = "awaiting_approval", "approved", "running"
+
+    state.wind_up("denied by ann", LATER)
+
+    assert [one.status for one in (proposed, waits, approved, running)] == [*["cancelled"] * 3, "running"]
+    assert {one.result for one in (proposed, waits, approved)} == {"Not run: the run was denied by ann."}
+    assert not state.closed
 
 
 # People
+
+
+def test_a_wish_to_pause_is_for_the_next_boundary_while_something_runs():
+    state = begun()
+
+    state.wish_to_pause("ann", NOW)
+
+    assert (state.status, state.pause_requested_by) == (Status.RUNNING, "ann")
+
+
+@pytest.mark.parametrize("status", ["awaiting_approval", "unknown"])
+def test_a_wish_to_pause_is_heard_at_once_while_a_person_is_waited_for(status):
+    state = begun()
+    (pay,) = acted(state, use("a", "pay"))
+    pay.status = status
+    state.settle_status(NOW)
+
+    state.wish_to_pause("ann", NOW)
+
+    assert (state.status, state.reason) == (Status.PAUSED, "by ann")
 
 
 def test_what_people_say_is_heard_once_in_their_order():

@@ -96,7 +96,11 @@ REFUSED = [
     said("below the needed role", "below the needed role", approver=CLERK),
     said("expired: the decision was good until 2020", "after its expiry", expires_at=PAST),
     said("other arguments", "other arguments", arguments_sha256="0" * 64),
-    Case("other arguments brought along", edited_by_an_approval, "malformed: Value error, `arguments` belongs to the verdict"),
+    Case(
+        "other arguments brought along",
+        edited_by_an_approval,
+        "malformed: Value error, `arguments` belongs to the verdict",
+    ),
     sent("malformed: takes exactly one JSON object", "a JSON string", "yes"),
     sent("malformed: takes exactly one JSON object", "a JSON list", []),
     sent("malformed: takes exactly one JSON object, got 0", "no input"),
@@ -106,7 +110,9 @@ REFUSED = [
     said("malformed: approver: Field required", "a missing field", approver=None),
     said("malformed: now: Extra inputs", "an extra field", now=True),
     said("malformed: again: Input should be a valid boolean", "a text for a boolean", again="true"),
-    said("malformed: expires_at: Input should have timezone", "a time without a zone", expires_at="2030-01-01T00:00:00"),
+    said(
+        "malformed: expires_at: Input should have timezone", "a time without a zone", expires_at="2030-01-01T00:00:00"
+    ),
     said("malformed: the signal says 'approve' and the verdict 'deny'", "two verdicts", verdict="deny"),
 ]
 UNDECODABLE = [
@@ -153,7 +159,9 @@ def test_a_misspelt_signal_leaves_no_effect_and_one_reason(open_runs):
 
     MISSPELT.say(open_runs, MISSPELT.refund, pending)
 
-    told = until("it is recorded", lambda: query(open_runs, MISSPELT.refund.run_id, "record")["refused_messages"]["last"])
+    told = until(
+        "it is recorded", lambda: query(open_runs, MISSPELT.refund.run_id, "record")["refused_messages"]["last"]
+    )
     assert [(bad["name"], bad["why"]) for bad in told] == [("aprove", MISSPELT.reason)]
     waits_on(open_runs, MISSPELT.refund, pending)
 
@@ -211,7 +219,10 @@ def test_a_no_or_a_yes_after_the_effect_is_too_late(staffed):
     signal(staffed, refund.run_id, "edit", edit)
 
     rulings = ruled(staffed, refund.run_id, 4)
-    assert [ruling["reason"] for ruling in rulings] == ["approved", *[f"too late: approved by {LEAD}, and it is done"] * 3]
+    assert [ruling["reason"] for ruling in rulings] == [
+        "approved",
+        *[f"too late: approved by {LEAD}, and it is done"] * 3,
+    ]
     send(staffed, refund.run_id, "raise_budget", {"by": "ana", "steps": 9})
     ends(staffed, refund.run_id)
     done_once(staffed, refund)
@@ -254,7 +265,9 @@ def test_of_a_yes_and_a_no_the_first_in_history_counts(staffed, first):
     assert len(payments(staffed, refund.order)) == (first == "approve")
 
 
-@pytest.mark.parametrize("ids", [["one"] * 3, [None] * 3, ["one", "two", "three"]], ids=["one id", "no id", "three ids"])
+@pytest.mark.parametrize(
+    "ids", [["one"] * 3, [None] * 3, ["one", "two", "three"]], ids=["one id", "no id", "three ids"]
+)
 def test_the_same_decision_three_times_at_once_is_one(staffed, ids):
     refund = Refund("thrice")
     begin(staffed, refund)

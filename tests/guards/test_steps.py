@@ -11,8 +11,11 @@ from temporalio import activity, workflow
 
 from activities.agents import Agents
 from activities.model import Model
+from activities.once import CHECK_S
+from activities.people import People
 from activities.runner import Runner
 from activities.tools import discover
+from store.effects import Effects
 from store.ledger import Ledger
 from store.settings import Settings
 from workflows import agent_run, steps
@@ -25,11 +28,13 @@ TOOLS = discover()
 def registered(tmp_path):
     """Every activity that a worker registers, by its name; the one that answers for missing tools has none."""
     settings = Settings(DAYFLOW_HOME=tmp_path)
-    ledger = Ledger(None)
+    people = People(settings, Effects(None))
     all_ = [
         Agents(settings, None, TOOLS, search_attributes=False).load,
-        Model(settings, ledger).call,
-        *Runner(settings, None, ledger).activities(TOOLS),
+        Model(settings, Ledger(None)).call,
+        people.check_authority,
+        people.resolve_effect,
+        *Runner(settings, None).activities(TOOLS),
     ]
     return {activity._Definition.must_from_callable(one).name: one for one in all_}
 
@@ -48,6 +53,9 @@ def types(function):
 STEPS = [
     (steps.load_agent, ["load_agent"]),
     (steps.call_model, ["call_model"]),
+    (steps.prepare_action, ["prepare_action"]),
+    (steps.check_authority, ["check_authority"]),
+    (steps.resolve_effect, ["resolve_effect"]),
     (steps.start_tool, list(TOOLS)),
 ]
 
@@ -84,7 +92,8 @@ def parse(module):
 def test_each_step_starts_the_activity_that_is_named_as_it_is():
     first = [call.args[0] for call in started(parse(steps))]
 
-    assert [ast.unparse(name) for name in first] == ["'load_agent'", "'call_model'", "call.tool"]
+    named = [repr(step.__name__) for step, _ in STEPS[:-1]]
+    assert [ast.unparse(name) for name in first] == [*named, "call.tool"]
 
 
 def test_each_step_says_its_timeout_its_retries_its_result_and_its_summary():
@@ -98,6 +107,10 @@ def test_steps_that_may_take_long_have_a_heartbeat():
     beating = [call for call in started(parse(steps)) if "heartbeat_timeout" in {word.arg for word in call.keywords}]
 
     assert [ast.unparse(call.args[0]) for call in beating] == ["'call_model'", "call.tool"]
+
+
+def test_a_check_that_hangs_is_given_up_before_its_step_is():
+    assert timedelta(seconds=CHECK_S) < steps.LOOK_ATTEMPT
 
 
 OTHERS = [path for path in sorted((ROOT / "workflows").rglob("*.py")) if path.name != "steps.py"]

@@ -193,7 +193,11 @@ def witness(home: Home, run_id: str) -> Witness:
         ledger=rows(home, "SELECT * FROM ledger WHERE run_id = ? ORDER BY began_at", run_id),
         commits=commits,
         tasks=rows(home, "SELECT * FROM tasks"),
-        refunds=[one for one in home.sandbox("GET", "/sandbox/payments/journal") if one["metadata"].get("dayflow_run") == run_id],
+        refunds=[
+            one
+            for one in home.sandbox("GET", "/sandbox/payments/journal")
+            if one["metadata"].get("dayflow_run") == run_id
+        ],
         mails=[one for one in home.sandbox("GET", "/sandbox/mail/journal") if one["to"] in to],
         approvers=approvers(home),
     )

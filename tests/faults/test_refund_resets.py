@@ -1,0 +1,148 @@
+"""A finished refund that is run again from an earlier point meets what it did, and does none of it twice."""
+
+from typing import Any
+
+import pytest
+from checker import check, history_replays, no_task_of_the_workflow_failed, the_status_path_is_legal
+from homes import Home, until
+from refunds import LEAD, Refund, approve, asked, begin, query, refunded_once, ruled, scripted
+from script import play
+from witness import ends, look, requests, start, witness
+
+
+def finished(home: Home) -> tuple[Refund, Any]:
+    """A refund that is done, by a script."""
+    refund = Refund("reset")
+    play(home, scripted(refund))
+    begin(home, refund)
+    approve(home, refund.run_id, asked(home, refund)["action_id"])
+    ends(home, refund.run_id)
+    seen = witness(home, refund.run_id)
+    check(seen)
+    return refund, seen
+
+
+def reset(home: Home, refund: Refund, *more: str) -> str:
+    """Reset to the start by the plain Temporal CLI; the new execution."""
+    where = ("--workflow-id", refund.run_id, "--type", "FirstWorkflowTask", "--reason", "test", *more)
+    home.temporal("workflow", "reset", *where)
+    execution: str = look(home, refund.run_id).execution
+    return execution
+
+
+def keeps_the_invariants(seen: Any) -> None:
+    """Those that a history has which begins in the middle."""
+    history_replays(seen)
+    the_status_path_is_legal(seen)
+    no_task_of_the_workflow_failed(seen)
+
+
+@pytest.mark.parametrize("more", [(), ("--reapply-exclude", "All")], ids=["decisions sent again", "none sent again"])
+def test_a_reset_to_the_start_pays_nothing_and_does_nothing_twice(staffed, more):
+    refund, before = finished(staffed)
+    asked_before = len(requests(staffed, refund.task))
+
+    execution = reset(staffed, refund, *more)
+    ends(staffed, refund.run_id)
+
+    seen = witness(staffed, refund.run_id)
+    keeps_the_invariants(seen)
+    assert seen.run.execution == execution != before.run.execution
+    assert seen.record["other_executions"] == [before.run.execution]
+    assert len(requests(staffed, refund.task)) == asked_before
+    refunded_once(staffed, refund.order)
+    effects = [action for action in seen.state.actions.all if action.effect]
+    assert [(one.status, one.from_ledger) for one in effects] == [("done", True)] * 2
+    assert [one.result for one in effects] == [one.result for one in before.state.actions.all if one.effect]
+    assert seen.record["result"] == before.record["result"]
+    # Nobody is asked: nothing is done. An approval that is sent again meets no action yet.
+    reasons = [ruling.reason for ruling in seen.state.rulings.all]
+    assert reasons == ([] if more else ["unknown action"])
+
+
+def test_a_fresh_run_in_other_words_says_what_it_met_and_waits_for_a_person(staffed):
+    refund, before = finished(staffed)
+    paid_before = len(requests(staffed, refund.task))
+    play(staffed, scripted(refund, reason="The customer is unhappy.", body="Your money is on its way."))
+
+    staffed.dayflow("reset", refund.run_id, "--fresh")
+    met = ends(staffed, refund.run_id, "awaiting_resolution").record()["pending_actions"][0]
+
+    done = before.state.actions.all[3]
+    assert (met["tool"], met["arguments"]["reason"]) == ("issue_refund", "The customer is unhappy.")
+    assert met["conflict"] == {"run_id": refund.run_id, "action_id": done.action_id, "changed": True}
+    assert "with other arguments" in look(staffed, refund.run_id).state.actions.all[3].result
+    refunded_once(staffed, refund.order)
+
+    staffed.dayflow("resolve", refund.run_id, met["action_id"], "--done", "--as", LEAD)
+    mail = until("it waits for the mail", lambda: unknown(staffed, refund, "send_email"))
+    assert mail["conflict"]["action_id"] == before.state.actions.all[4].action_id
+    staffed.dayflow("resolve", refund.run_id, mail["action_id"], "--done", "--as", LEAD)
+    ends(staffed, refund.run_id)
+
+    seen = witness(staffed, refund.run_id)
+    keeps_the_invariants(seen)
+    refunded_once(staffed, refund.order)
+    assert len(requests(staffed, refund.task)) == paid_before + 6
+    assert [(one.verdict, one.accepted) for one in seen.state.rulings.all] == [("resolve", True)] * 2
+    assert [action.status for action in seen.state.actions.all] == ["done"] * 5
+
+
+def unknown(home: Home, refund: Refund, tool: str) -> dict[str, Any] | None:
+    shown = query(home, refund.run_id, "record")["pending_actions"] or []
+    return next((one for one in shown if one["tool"] == tool and one["status"] == "unknown"), None)
+
+
+def test_a_fresh_run_in_the_same_words_does_nothing_and_asks_nobody(staffed):
+    refund, before = finished(staffed)
+
+    staffed.dayflow("reset", refund.run_id, "--fresh", "--at", "4")
+    ends(staffed, refund.run_id)
+
+    seen = witness(staffed, refund.run_id)
+    keeps_the_invariants(seen)
+    refunded_once(staffed, refund.order)
+    assert seen.run.execution != before.run.execution
+    assert seen.state.rulings.all == []
+
+
+def test_a_reset_while_it_waits_asks_again_and_an_old_approval_is_no_new_one(staffed):
+    refund = Refund("reset")
+    begin(staffed, refund)
+    before = asked(staffed, refund)
+
+    reset(staffed, refund)
+    after = asked(staffed, refund)
+
+    assert (after["action_id"], after["idempotency_key"]) == (before["action_id"], before["idempotency_key"])
+    approve(staffed, refund.run_id, after["action_id"])
+    ends(staffed, refund.run_id)
+    refunded_once(staffed, refund.order)
+
+
+def test_an_approval_before_the_reset_is_no_blank_cheque_for_other_words(staffed):
+    """The run is reset with its refund begun by nobody: what was approved once does not count for other arguments."""
+    refund = Refund("reset")
+    play(staffed, scripted(refund))
+    start(staffed, refund.run_id, refund.request)
+    old = asked(staffed, refund)
+    staffed.dayflow("pause", refund.run_id)
+    ends_paused(staffed, refund)
+    approve(staffed, refund.run_id, old["action_id"])
+    ruled(staffed, refund.run_id, 1)
+    play(staffed, scripted(refund, amount="50.00"))
+
+    staffed.dayflow("reset", refund.run_id, "--fresh")
+    new = asked(staffed, refund)
+
+    assert new["arguments"]["amount"] == "50.00"
+    assert ruled(staffed, refund.run_id, 0) == []
+    approve(staffed, refund.run_id, old["action_id"])
+    assert ruled(staffed, refund.run_id, 1)[-1]["reason"] == "unknown action"
+    approve(staffed, refund.run_id, new["action_id"])
+    ends(staffed, refund.run_id)
+    refunded_once(staffed, refund.order, amount=5000)
+
+
+def ends_paused(home: Home, refund: Refund) -> None:
+    until("it is paused", lambda: query(home, refund.run_id, "record")["status"] == "paused")

@@ -151,7 +151,9 @@ def approved_by(state: RunState) -> list[dict[str, Any]]:
     `at` is null where only an execution before a reset knows it.
     """
     taken = [one for one in state.rulings.all if one.accepted and one.verdict == "approve" and one.identity]
-    rows = [{"action_id": one.action_id, "approver": one.approver, "at": _time(one.at)} for one in taken]
+    rows: list[dict[str, Any]] = []
+    for one in taken:
+        rows.append({"action_id": one.action_id, "approver": one.approver, "at": _time(one.at)})
     known = {one.action_id for one in taken}
     for action in state.actions.all:
         if action.from_ledger and action.grant and action.action_id not in known:

@@ -16,6 +16,7 @@ SECOND = timedelta(seconds=1)
 SHA = arguments_digest("pay", {"amount": 1})
 LEAD, DESK = "lead@example.com", "desk@example.com"
 SAID = {"action_id": "s1.1-3fa9c2", "verdict": "approve", "approver": LEAD}
+HELD = Conflict(run_id="other-run", action_id="s4.1-aaaaaa")
 EDIT = {**SAID, "verdict": "edit", "arguments": {"amount": 2}}
 
 quick = settings(deadline=None, max_examples=200)
@@ -194,11 +195,6 @@ OBJECTIONS = [
     (asked(), {"expires_at": NOW}, "expired: the decision was good until 2026-11-29T12:00:00+00:00"),
     (asked(expires_at=NOW), {}, "expired: the request was open until 2026-11-29T12:00:00+00:00"),
     (asked(), {"approver": DESK}, "own request: who asks for it may not decide it"),
-    (
-        asked(conflict=Conflict(run_id="other", action_id="s4.1-x")),
-        {},
-        'conflict: other holds the same intent; approve with "again": true',
-    ),
 ]
 
 
@@ -209,8 +205,7 @@ def test_every_objection_has_its_reason(action, changed, reason):
 
 # What would be in the way of an approval and is not in the way of this.
 NO_OBJECTION = [
-    (asked(conflict=Conflict(run_id="other", action_id="x")), {"again": True}),  # it was seen
-    (asked(conflict=Conflict(run_id="other", action_id="x")), {"verdict": "deny"}),  # a no needs no `again`
+    (asked(conflict=HELD), {}),  # other runs are a matter for who may decide: see below
     (asked(), {"expires_at": NOW + SECOND}),
     (asked(), {"expires_at": (NOW + SECOND).astimezone(timezone(timedelta(hours=9)))}),  # in another zone
     (asked(expires_at=NOW + SECOND), {}),
@@ -222,6 +217,29 @@ NO_OBJECTION = [
 @pytest.mark.parametrize(("action", "changed"), NO_OBJECTION)
 def test_what_is_in_the_way_of_nothing(action, changed):
     assert objection(action, **changed) is None
+
+
+# What is said about an action whose intent another run holds, whether that is enough.
+CONFLICTS = [
+    ({}, False),
+    ({"again": False}, False),
+    ({"again": True}, True),
+    ({"verdict": "deny"}, True),  # a no, and an edit, need no `again`
+    (EDIT, True),
+]
+
+
+@pytest.mark.parametrize(("changed", "enough"), CONFLICTS)
+def test_a_conflict_is_approved_only_by_who_says_that_they_saw_it(changed, enough):
+    told = decisions.unseen_conflict(Decision.model_validate(said(**changed)), asked(conflict=HELD))
+
+    assert told == (
+        None if enough else 'conflict: other-run holds the same intent; say "again": true (--again) to approve it'
+    )
+
+
+def test_without_a_conflict_nothing_has_to_be_seen():
+    assert decisions.unseen_conflict(Decision.model_validate(SAID), asked()) is None
 
 
 # Who asked for it, who decides it.

@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities import approvers
 from activities.tool import Arguments, Context, Happened, Outcome, Tool, Verdict
-from domain import actions, errors
+from domain import actions, digest, errors
 from domain.decisions import same_person
 from domain.tool import Conflict, Effect, Grant, Prepared, ToolCall, ToolResult
 from store import crash
@@ -26,6 +26,7 @@ MOST_ATTEMPTS = 5
 MOST_REFUSED = 20
 # A check has to end before the step that looks things up does.
 CHECK_S = 20.0
+LONGEST_HELD = 500
 # A key is not trusted to the last second of its lifetime.
 KEY_MARGIN = timedelta(minutes=10)
 
@@ -236,8 +237,13 @@ def _entry(doing: Doing) -> Entry:
         action_id=call.action_id,
         arguments=call.arguments,
         intent=intent,
-        holds=intent if doing.declares.held_intent == "person" else None,
+        holds=_held(intent) if intent and doing.declares.held_intent == "person" else None,
     )
+
+
+def _held(intent: str) -> str:
+    """What the ledger's index of holders keeps; an index of Postgres takes some 2,700 bytes."""
+    return intent if len(intent) <= LONGEST_HELD else digest.sha256(intent)
 
 
 def _told(outcome: Any, why: str, entry: Entry, conflict: Conflict | None = None) -> ToolResult:

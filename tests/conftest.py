@@ -39,6 +39,6 @@ def new_home(tmp_path: Path, sample_orders: Path) -> Iterator[Callable[..., Home
 
         def make(**settings: str) -> Home:
             path = tmp_path / f"home{len(list(tmp_path.iterdir()))}"
-            return stack.enter_context(running(Home(path, DAYFLOW_SAMPLE_ORDERS=str(sample_orders), **settings)))
+            return stack.enter_context(running(Home(path, **{"DAYFLOW_SAMPLE_ORDERS": str(sample_orders), **settings})))
 
         yield make

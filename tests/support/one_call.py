@@ -1,14 +1,11 @@
-"""One call of one effect, as a worker makes it; as a program it can be killed at any crash point.
-
-`python one_call.py TOOL KEY ARGUMENTS` reads its settings from the environment, and prints the result.
-"""
+"""One call of one effect, as a worker makes it; in a process of its own it can be killed at any crash point."""
 
 import asyncio
 import dataclasses
-import json
-import sys
+import os
 from typing import Any
 
+from homes import FOREIGN
 from temporalio.testing import ActivityEnvironment
 
 from activities.runner import Runner
@@ -44,15 +41,18 @@ async def carry_out(wanted: Settings, store: Database, name: str, key: str, argu
     return result
 
 
-async def main(name: str, key: str, arguments: str) -> None:
-    """The program."""
+def program(env: dict[str, str], name: str, key: str, arguments: dict[str, Any]) -> None:
+    """One attempt in this process, with these variables and no others of ours."""
+    for variable in [one for one in os.environ if one.startswith(FOREIGN)]:
+        del os.environ[variable]
+    os.environ.update(env)
+    asyncio.run(_call(name, key, arguments))
+
+
+async def _call(name: str, key: str, arguments: dict[str, Any]) -> None:
     wanted = settings.load()
     store = await database.connect(wanted)
     try:
-        print((await carry_out(wanted, store, name, key, json.loads(arguments))).model_dump_json())
+        await carry_out(wanted, store, name, key, arguments)
     finally:
         await store.close()
-
-
-if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))

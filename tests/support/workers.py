@@ -86,6 +86,14 @@ def working(
         one.kill()
 
 
+def forked(program: Callable[..., None], *arguments: Any, seconds: float = 60) -> int | None:
+    """Run a function in a forked process of its own; the exit code, None if it did not end in time."""
+    process = _FORKS.Process(target=program, args=arguments, daemon=True)
+    process.start()
+    process.join(seconds)
+    return process.exitcode
+
+
 def _fork(host: Callable[..., Any] | None, arguments: list[str], env: dict[str, str], log: Path) -> Worker:
     process = _FORKS.Process(target=_main, args=(host, arguments, env, log), daemon=True)
     process.start()

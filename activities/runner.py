@@ -93,7 +93,7 @@ class Runner:
             return ToolResult.model_validate(begun.result).model_copy(update={"from_ledger": True})
         lost = begun.attempt - 1 - begun.failures
         if lost >= MOST_EFFECT_FAILURES:
-            await self._ledger.fail(entry.key, "lost")
+            await self._ledger.fail(entry.key, "lost", attempt=begun.attempt)
             return self._in_doubt(f"{entry.name} was cut off {lost} times, with its worker", begun.attempt)
         crash.point("effect.begun")
         return await _to_its_end(self._once(tool, arguments, context, entry, begun))
@@ -103,21 +103,21 @@ class Runner:
         try:
             result = await self._done(await self._attempt(tool, arguments, context), attempts=begun.attempt)
         except errors.ToolFailed as error:
-            await self._ledger.fail(entry.key, self._clean(str(error)))
+            await self._ledger.fail(entry.key, self._clean(str(error)), attempt=begun.attempt)
             return self._failed(str(error), attempts=begun.attempt)
         except errors.ArgumentsChanged as error:
-            await self._ledger.fail(entry.key, str(error))
+            await self._ledger.fail(entry.key, str(error), attempt=begun.attempt)
             raise ApplicationError(str(error), type="changed arguments", non_retryable=True) from error
         except (Exception, SystemExit) as error:
             return await self._unsettled(entry, error, begun.attempt, begun.failures + 1)
         crash.point("effect.committed")
-        stored = await self._ledger.finish(entry.key, result.model_dump(mode="json"))
+        stored = await self._ledger.finish(entry.key, result.model_dump(mode="json"), attempt=begun.attempt)
         crash.point("effect.done")
         return ToolResult.model_validate(stored)
 
     async def _unsettled(self, entry: Entry, error: BaseException, attempt: int, failures: int) -> ToolResult:
         """An effect that broke: tried again with the same key, and after some failures told to the model."""
-        await self._ledger.fail(entry.key, type(error).__name__)
+        await self._ledger.fail(entry.key, type(error).__name__, attempt=attempt)
         if failures < MOST_EFFECT_FAILURES:
             # No cause: it would carry the uncleaned words into the history.
             raise ApplicationError(self._clean(f"{type(error).__name__}: {error}"), type="effect failed") from None

@@ -75,15 +75,15 @@ class Model:
             raise  # a store that is away is no failure of the model
         except Exception as error:
             paid = {} if exchange.reached is None and model_errors.left_unanswered(error) else exchange.reached
-            await self._ledger.fail(entry.key, type(error).__name__, paid)
+            await self._ledger.fail(entry.key, type(error).__name__, paid, attempt=begun.attempt)
             # No cause: it would carry the body into the history.
             raise model_errors.failure(error, begun.failures + 1, self._secrets) from None
         crash.point("model.received")
-        stored = await self._ledger.finish(
-            entry.key, answer.model_dump(mode="json"), answer.usage.model_dump(mode="json")
-        )
+        mine, usage = answer.model_dump(mode="json"), answer.usage.model_dump(mode="json")
+        stored = await self._ledger.finish(entry.key, mine, usage, attempt=begun.attempt)
         crash.point("model.done")
-        return ModelAnswer.model_validate(stored)
+        # Where another attempt answered first, this one is in the row as possibly paid.
+        return answer if stored == mine else _stored(await self._ledger.ended(entry.key))
 
     def _api(self) -> anthropic.AsyncAnthropic:
         """The client: Temporal is the one retry owner, and the timeout is between two bytes."""
@@ -203,4 +203,5 @@ def _answer(message: ApiMessage, begun: Begun) -> ModelAnswer:
 
 def _stored(begun: Begun) -> ModelAnswer:
     answer = ModelAnswer.model_validate(begun.result)
-    return answer.model_copy(update={"from_ledger": True})
+    paid = [Usage.model_validate(usage) for usage in begun.possibly_paid]
+    return answer.model_copy(update={"from_ledger": True, "possibly_paid": paid})

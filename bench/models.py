@@ -46,7 +46,8 @@ class StubByValue:
     @activity.defn(name=by_value.CALL_MODEL)
     async def call(self, messages: list[dict[str, Any]]) -> ModelAnswer:
         """The scripted answer."""
-        return scenario.answer(activity.info().workflow_run_id or "", len(messages) // 2 + 1, self._steps)
+        async with beating():
+            return scenario.answer(activity.info().workflow_run_id or "", len(messages) // 2 + 1, self._steps)
 
 
 class HttpByValue:
@@ -60,7 +61,7 @@ class HttpByValue:
     async def call(self, messages: list[dict[str, Any]]) -> ModelAnswer:
         """The sandbox's answer."""
         request = model.body(self._definition, messages, self._definition.max_tokens)
-        async with self._client.messages.stream(**request) as stream:
+        async with beating(), self._client.messages.stream(**request) as stream:
             message = await stream.get_final_message()
         return ModelAnswer(
             content=message.to_dict()["content"],

@@ -287,9 +287,14 @@ class Dayflow:
         )
 
     async def _feed(self, told: WorkflowExecution, events: list[HistoryEvent], grown: asyncio.Event) -> None:
-        """Append to `events` what the history gains, until the execution is closed."""
+        """Append to `events` what the history gains, until the execution is closed.
+
+        A task that is tried again is sent while it is under way, and sent anew under the same ids once it is recorded.
+        """
         handle = self.client.get_workflow_handle(told.id, run_id=told.run_id)
         async for event in handle.fetch_history_events(wait_new_event=True):
+            while events and events[-1].event_id >= event.event_id:
+                events.pop()
             events.append(event)
             grown.set()
 

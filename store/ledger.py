@@ -77,7 +77,7 @@ class Ledger:
             if row is None:
                 return await self._first(connection, entry)
             if row.status == "done":
-                return Begun(row.attempts, row.result, row.possibly_paid or [], row.failures, row.began_at)
+                return _standing(row)
             return await self._again(connection, entry, row)
 
     async def saw(self, key: str, usage: dict[str, int]) -> None:
@@ -87,32 +87,46 @@ class Ledger:
                 update(ledger).where(ledger.c.key == key, ledger.c.status == "begun").values(usage=usage)
             )
 
-    async def finish(self, key: str, result: Any, usage: dict[str, int] | None = None) -> Any:
-        """Commit the answer. The first answer of a row stands: it is what comes back."""
+    async def finish(
+        self, key: str, result: Any, usage: dict[str, int] | None = None, *, attempt: int | None = None
+    ) -> Any:
+        """Commit the answer of an attempt. The first answer of a row stands: it is what comes back."""
         async with self._database.transaction(key, cheap=True) as connection:
-            ended = {"status": "done", "result": result, "usage": usage, "error": None, "ended_at": datetime.now(UTC)}
-            changed = await connection.execute(
-                update(ledger).where(ledger.c.key == key, ledger.c.status != "done").values(**ended)
-            )
-            if changed.rowcount:
-                return result
             row = await self._row(connection, key)
             if row is None:
                 raise errors.Broken(f"the ledger has no row {key}")
-            await self._lost(connection, row, usage)
-            return row.result
+            if row.status == "done":
+                await self._lost(connection, row, usage, attempt)
+                return row.result
+            ended = {"status": "done", "result": result, "usage": usage, "error": None, "ended_at": datetime.now(UTC)}
+            if _given_up(row, attempt):
+                ended["possibly_paid"] = (row.possibly_paid or [])[:-1]
+            await connection.execute(update(ledger).where(ledger.c.key == key).values(**ended))
+            return result
 
-    async def fail(self, key: str, error: str, possibly_paid: dict[str, int] | None = None) -> None:
-        """Commit that an attempt ended without an answer."""
+    async def fail(
+        self, key: str, error: str, possibly_paid: dict[str, int] | None = None, *, attempt: int | None = None
+    ) -> None:
+        """Commit that an attempt ended without an answer; one that was given up has nothing more to say."""
         async with self._database.transaction(key, cheap=True) as connection:
             row = await self._row(connection, key)
-            if row is None or row.status == "done":
+            if row is None or _given_up(row, attempt):
                 return
-            await self._lost(connection, row, possibly_paid)
+            await self._lost(connection, row, possibly_paid, attempt)
+            if row.status == "done":
+                return
             ended = {"status": "failed", "error": error, "usage": None, "ended_at": datetime.now(UTC)}
             await connection.execute(
                 update(ledger).where(ledger.c.key == key).values(failures=row.failures + 1, **ended)
             )
+
+    async def ended(self, key: str) -> Begun:
+        """How a row stands that has its answer."""
+        async with self._database.reading() as connection:
+            row = await self._row(connection, key)
+        if row is None or row.status != "done":
+            raise errors.Broken(f"the ledger has no answer under {key}")
+        return _standing(row)
 
     async def forget(self, namespace: str, run_id: str, step: int) -> int:
         """Drop the stored answers of a run's model calls from a step on; how many there were.
@@ -152,12 +166,27 @@ class Ledger:
         if row.status == "begun":
             paid.append(row.usage or {})
         begun = {"status": "begun", "attempts": row.attempts + 1, "possibly_paid": paid, "usage": None, "error": None}
-        begun |= {"digest": entry.digest, "result": None, "ended_at": None}
-        await connection.execute(update(ledger).where(ledger.c.key == entry.key).values(begun))
+        await connection.execute(
+            update(ledger)
+            .where(ledger.c.key == entry.key)
+            .values(digest=entry.digest, result=None, ended_at=None, **begun)
+        )
         return Begun(row.attempts + 1, None, paid, row.failures, row.began_at)
 
-    async def _lost(self, connection: AsyncConnection, row: Row[Any], usage: dict[str, int] | None) -> None:
-        if usage is None:
+    async def _lost(
+        self, connection: AsyncConnection, row: Row[Any], usage: dict[str, int] | None, attempt: int | None
+    ) -> None:
+        """Count an attempt as possibly paid; one that was given up was counted then."""
+        if usage is None or _given_up(row, attempt):
             return
         paid = [*(row.possibly_paid or []), usage]
         await connection.execute(update(ledger).where(ledger.c.key == row.key).values(possibly_paid=paid))
+
+
+def _standing(row: Row[Any]) -> Begun:
+    return Begun(row.attempts, row.result, row.possibly_paid or [], row.failures, row.began_at)
+
+
+def _given_up(row: Row[Any], attempt: int | None) -> bool:
+    """Whether a later attempt has begun, and counted this one as possibly paid."""
+    return attempt is not None and attempt < row.attempts

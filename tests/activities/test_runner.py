@@ -1,6 +1,7 @@
-"""A tool as an activity: whatever it does, there is one result, one row and, of an effect, one commit."""
+"""A tool as an activity: whatever it does, there is one result, and of an effect one row. See also test_once."""
 
 import asyncio
+import concurrent.futures
 import dataclasses
 import hashlib
 import itertools
@@ -12,17 +13,19 @@ from datetime import timedelta
 import pytest
 from pydantic import Field
 from temporalio.api.failure.v1 import Failure
+from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.cleaning import MAX_RESULT_BYTES, REDACTED
-from activities.runner import MOST_EFFECT_FAILURES, Runner, missing
+from activities.runner import Runner
 from activities.tool import Arguments, Tool
 from activities.tools import create_task
 from domain import actions, errors
-from domain.tool import Effect, Read, ToolCall
+from domain.tool import Effect, Preparation, Read, ToolCall
 from store import blobs, database
+from store.effects import Effects
 from store.ledger import Entry, Ledger
 from store.settings import Settings
 from store.tasks import Tasks
@@ -69,12 +72,16 @@ def environment():
 
 
 @pytest.fixture
-def act(tmp_path, store, ledger, environment):
+def runner(tmp_path, store):
+    return Runner(Settings(DAYFLOW_HOME=tmp_path, ANTHROPIC_API_KEY=SENTINEL), store)
+
+
+@pytest.fixture
+def act(runner, environment):
     """Run one attempt of a tool, as a worker would."""
-    runner = Runner(Settings(DAYFLOW_HOME=tmp_path, ANTHROPIC_API_KEY=SENTINEL), store, ledger)
 
     async def act(one, called):
-        (activity, _) = runner.activities({one.name: one})
+        activity, _, _ = runner.activities({one.name: one})
         return await environment.run(activity, called)
 
     return act
@@ -221,6 +228,30 @@ async def raises_later(arguments, context):
     raise RuntimeError("denied")
 
 
+def interrupts(arguments, context):
+    raise KeyboardInterrupt
+
+
+async def interrupts_later(arguments, context):
+    raise KeyboardInterrupt
+
+
+def cancels(arguments, context):
+    raise asyncio.CancelledError
+
+
+async def cancels_later(arguments, context):
+    raise asyncio.CancelledError
+
+
+def cancels_as_threads_do(arguments, context):
+    raise concurrent.futures.CancelledError
+
+
+def stops(arguments, context):
+    return next(iter(()))
+
+
 def answers_nonsense(arguments, context):
     loop = []
     loop.append(loop)
@@ -233,7 +264,13 @@ BREAKS = [
     (raises, f"The tool failed: RuntimeError: denied with {REDACTED}\ufffd"),
     (raises_later, "The tool failed: RuntimeError: denied"),
     (exits, "The tool tried to exit (3)"),
-    (exits_later, "The tool failed: SystemExit: 3"),
+    (exits_later, "The tool raised SystemExit: 3"),
+    (interrupts, "The tool raised KeyboardInterrupt"),
+    (interrupts_later, "The tool raised KeyboardInterrupt"),
+    (cancels, "The tool raised CancelledError"),
+    (cancels_later, "The tool raised CancelledError"),
+    (cancels_as_threads_do, "The tool raised CancelledError"),
+    (stops, "The tool raised StopIteration"),
     (answers_nonsense, "The tool failed: ValueError: Circular reference"),
 ]
 
@@ -244,6 +281,19 @@ async def test_a_reading_tool_that_breaks_is_told_to_the_model(act, run, told):
 
     assert result.is_error
     assert told in result.content
+
+
+# What a tool raises that would end a task, a loop or a process, were it let through.
+ESCAPES = [exits, exits_later, interrupts, interrupts_later, cancels, cancels_later, cancels_as_threads_do, stops]
+
+
+@pytest.mark.parametrize("run", ESCAPES)
+async def test_an_effect_that_raises_what_ends_a_worker_may_have_happened_and_is_tried_again(act, ledger, run):
+    with pytest.raises(ApplicationError) as caught:
+        await act(tool(run, effect=True), call(key=KEY))
+
+    assert (caught.value.type, caught.value.non_retryable) == ("effect failed", False)
+    assert [row["status"] for row in await rows(ledger)] == ["begun"]
 
 
 async def test_what_breaks_in_a_tool_is_logged_without_its_secrets(act, caplog):
@@ -384,88 +434,6 @@ async def test_four_attempts_at_once_commit_once_and_have_one_answer(act, pay, d
     assert {result.content for result in results} == {'{"paid": 5}'}
 
 
-async def test_other_arguments_under_a_key_are_an_error_by_name_that_no_retry_heals(act, pay, destination):
-    await act(pay, call(key=KEY, amount=5))
-
-    with pytest.raises(ApplicationError, match="other arguments") as caught:
-        await act(pay, call(key=KEY, amount=500))
-
-    assert (caught.value.type, caught.value.non_retryable) == ("changed arguments", True)
-    assert destination.commits == {KEY: 5}
-
-
-async def test_the_destination_that_knows_other_arguments_is_heard_too(act):
-    def pay(arguments, context):
-        raise errors.ArgumentsChanged("the destination knows the key with other arguments")
-
-    with pytest.raises(ApplicationError) as caught:
-        await act(tool(pay, effect=True), call(key=KEY))
-
-    assert (caught.value.type, caught.value.non_retryable) == ("changed arguments", True)
-
-
-# Effects that break
-
-
-@pytest.mark.parametrize("fault", ["before", "after"])
-async def test_an_effect_that_breaks_is_retried_and_in_the_end_told_to_the_model(act, pay, destination, fault):
-    destination.breaks = [fault] * 99
-
-    for _ in range(MOST_EFFECT_FAILURES - 1):
-        with pytest.raises(ApplicationError) as caught:
-            await act(pay, call(key=KEY))
-        assert (caught.value.type, caught.value.non_retryable) == ("effect failed", False)
-    last = await act(pay, call(key=KEY))
-
-    assert last.is_error
-    assert "broke 5 times (ConnectionError); it may or may not have happened" in last.content
-    assert len(destination.commits) == (1 if fault == "after" else 0)
-
-
-# How an effect breaks, the error that is counted.
-def hangs_for_ever(arguments, context):
-    time.sleep(0.3)
-
-
-HARD = [
-    (raises, "RuntimeError"),
-    (exits_later, "SystemExit"),
-    (raises_later, "RuntimeError"),
-    (hangs_for_ever, "Timeout"),
-]
-
-
-@pytest.mark.parametrize(("run", "named"), HARD)
-async def test_an_effect_is_bounded_however_it_breaks(act, ledger, run, named):
-    one = tool(run, effect=True, deadline_s=0.1)
-
-    for _ in range(MOST_EFFECT_FAILURES - 1):
-        with pytest.raises(ApplicationError, match=named):
-            await act(one, call(key=KEY))
-    last = await act(one, call(key=KEY))
-
-    assert last.is_error
-    assert [row["failures"] for row in await rows(ledger)] == [MOST_EFFECT_FAILURES]
-
-
-async def test_an_effect_that_takes_its_worker_along_each_time_is_told_to_the_model_and_sent_no_more(
-    act, pay, ledger, destination
-):
-    destination.breaks = ["before"]
-    with pytest.raises(ApplicationError):
-        await act(pay, call(key=KEY))
-    (row,) = await rows(ledger)
-    names = ("key", "kind", "namespace", "run_id", "step", "position", "name", "digest", "intent", "holds")
-    for _ in range(MOST_EFFECT_FAILURES):  # begun, and never heard of again
-        await ledger.begin(Entry(**{name: row[name] for name in names}))
-
-    result = await act(pay, call(key=KEY))
-
-    assert result.is_error
-    assert "was cut off 5 times, with its worker; it may or may not have happened" in result.content
-    assert destination.sent == [KEY]
-
-
 async def test_an_effect_that_cannot_be_done_is_told_to_the_model_at_once(act, ledger):
     result = await act(tool(fails, effect=True), call(key=KEY))
 
@@ -481,9 +449,10 @@ async def test_no_secret_of_a_broken_effect_reaches_history_or_ledger(act, ledge
         await act(tool(raises, effect=True), call(key="dayflow-1"))
     result = await act(tool(denied, effect=True), call(key="dayflow-2"))
 
-    assert SENTINEL not in in_history(caught.value)
-    assert REDACTED in in_history(caught.value)
+    assert "denied" not in in_history(caught.value)  # only what kind of error it was
+    assert "RuntimeError" in in_history(caught.value)
     assert SENTINEL not in result.content
+    assert REDACTED in result.content
     assert SENTINEL not in str(await rows(ledger))
 
 
@@ -525,7 +494,7 @@ async def test_a_read_is_given_up_when_its_run_is_cancelled(act, environment):
         await going
 
 
-# Intents and missing tools
+# Intents
 
 
 async def test_an_effect_says_what_it_does_in_words_of_no_model(act, ledger, store):
@@ -553,12 +522,90 @@ async def test_words_that_no_database_can_keep_make_a_task_all_the_same(act):
     assert not result.is_error
 
 
-async def test_a_tool_that_is_gone_is_answered_for(environment):
+# Tools that this worker has not
+
+
+@pytest.fixture
+def gone(runner, environment):
+    """Call a tool that this worker does not have."""
     environment.info = dataclasses.replace(environment.info, activity_type="fly")
 
-    result = await environment.run(missing, [])
+    async def gone(*inputs):
+        _, missing = runner.activities({})
+        payloads = DataConverter.default.payload_converter.to_payloads(inputs)
+        return await environment.run(missing, [RawValue(payload) for payload in payloads])
 
-    assert (result.is_error, result.content) == (True, "The tool 'fly' is not available.")
+    return gone
+
+
+async def begin(store, key):
+    entry = Entry(key, "effect", "default", "b1", 1, 1, "fly", "a" * 64)
+    await Effects(store).begin(entry)
+
+
+@pytest.mark.parametrize("inputs", [[], [call("fly")], [call("fly", key=KEY)]], ids=["no input", "read", "effect"])
+async def test_a_tool_that_is_gone_is_answered_for(gone, inputs):
+    result = await gone(*inputs)
+
+    assert (result.outcome, result.content) == ("failed", "The tool 'fly' is not available.")
+
+
+async def test_an_effect_that_was_sent_before_its_tool_went_waits_for_a_person(gone, store, ledger):
+    await begin(store, KEY)
+
+    first = await gone(call("fly", key=KEY))
+    again = await gone(call("fly", key=KEY))
+
+    assert (first.outcome, again.outcome) == ("unknown", "unknown")
+    assert [row["status"] for row in await rows(ledger)] == ["unknown"]
+
+
+async def test_an_effect_that_was_done_before_its_tool_went_has_its_answer(gone, store):
+    await begin(store, KEY)
+    await Effects(store).finish(KEY, {"content": "flown", "outcome": "done"})
+
+    result = await gone(call("fly", key=KEY))
+
+    assert (result.outcome, result.content, result.from_ledger) == ("done", "flown", True)
+
+
+async def test_an_effect_that_did_not_happen_before_its_tool_went_has_failed(gone, store):
+    await begin(store, KEY)
+    await Effects(store).fail(KEY, "refused")
+
+    assert (await gone(call("fly", key=KEY))).outcome == "failed"
+
+
+# Before a person is asked
+
+
+def wanted(name="look", **arguments):
+    return Preparation(step=1, position=1, action_id="a", tool=name, arguments=arguments, idempotency_key=KEY)
+
+
+# The tool, its arguments, a part of why there is nothing to ask about.
+UNPREPARED = [
+    (None, {}, "The tool 'fly' is not available."),
+    (tool(look_text), {}, "The tool 'fly' is not available."),  # it only reads now
+    (tool(look_text, effect=True), {"amount": "5"}, "amount: Input should be a valid integer"),
+    (tool(look_text, effect=True), {"to": "\ud800"}, "The arguments are not right: Invalid JSON"),
+]
+
+
+@pytest.mark.parametrize(("one", "arguments", "told"), UNPREPARED)
+async def test_nobody_is_asked_about_what_cannot_be_run(runner, environment, one, arguments, told):
+    prepared = await environment.run(runner.prepare, one, wanted("fly", **arguments))
+
+    assert told in prepared.refusal
+
+
+async def test_what_a_check_says_is_told_without_its_secrets(runner, environment):
+    async def check(arguments, context):
+        raise errors.ToolFailed(f"denied with {SENTINEL}")
+
+    prepared = await environment.run(runner.prepare, tool(look_text, effect=True, check=check), wanted())
+
+    assert prepared.refusal == f"denied with {REDACTED}"
 
 
 async def test_a_tool_knows_its_run_its_key_and_its_attempt(act, environment):

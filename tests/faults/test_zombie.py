@@ -1,7 +1,7 @@
 """A worker that was given up comes back, or leaves in mid-call: the run belongs to the one that has it now."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -14,14 +14,18 @@ from script import call, conversation, create_task, play, say, unique, use
 from witness import Witness, ends, requests, start, witness
 from workers import Worker, working
 
+from store import database
+from store.ledger import Entry, Ledger
+from store.settings import Settings
+
 SECONDS = 90.0
-ASKS, ACTS = unique("asks"), unique("acts")
+ASKS, ACTS, BOTH_ASK = unique("asks"), unique("acts"), unique("both-ask")
 STOPS_ASKING, STOPS_ACTING = unique("stops-asking"), unique("stops-acting")
 
 
-def slow(task: str) -> dict[str, Any]:
-    """A model that takes longer for its first answer than a worker is waited for."""
-    fault = {"kind": "slow", "seconds": 8}
+def slow(task: str, attempts: Sequence[int] = (1,)) -> dict[str, Any]:
+    """A model that takes longer for these answers than a worker is waited for."""
+    fault = {"kind": "slow", "seconds": 8, "attempts": list(attempts)}
     return conversation(task, {**call(create_task(task)), "faults": [fault]}, say("Done."))
 
 
@@ -33,9 +37,10 @@ def gated(task: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def stories(home: Home) -> Iterator[dict[str, "Future[Witness]"]]:
     """What happens to each run, side by side, each on a task queue of its own."""
-    play(home, slow(ASKS), slow(STOPS_ASKING), gated(ACTS), gated(STOPS_ACTING))
+    play(home, slow(ASKS), slow(BOTH_ASK, (1, 2)), slow(STOPS_ASKING), gated(ACTS), gated(STOPS_ACTING))
     told: dict[str, Callable[[Home, str], Witness]] = {
         ASKS: stopped_while_it_asks,
+        BOTH_ASK: awake_while_the_other_asks,
         ACTS: stopped_while_it_acts,
         STOPS_ASKING: terminated_while_it_asks,
         STOPS_ACTING: terminated_while_it_acts,
@@ -50,6 +55,18 @@ def stopped_while_it_asks(home: Home, task: str) -> Witness:
         until("the model is asked", lambda: requests(home, task))
         zombie.signal(signal.SIGSTOP)
         return taken_over(home, task, zombie)
+
+
+def awake_while_the_other_asks(home: Home, task: str) -> Witness:
+    """SIGSTOP in mid-call, SIGCONT while the other worker is in the same call: both may get their answer."""
+    with begun(home, task) as zombie:
+        until("the model is asked", lambda: requests(home, task))
+        zombie.signal(signal.SIGSTOP)
+        with working(home, task, host=mischief.host):
+            until("the model is asked again", lambda: len(requests(home, task)) > 1, SECONDS)
+            zombie.signal(signal.SIGCONT)
+            ends(home, task, seconds=SECONDS)
+    return witness(home, task)
 
 
 def stopped_while_it_acts(home: Home, task: str) -> Witness:
@@ -124,6 +141,44 @@ def test_a_late_answer_of_the_model_changes_nothing(stories):
 
     done_once(seen, sent=2)
     assert seen.record["totals"]["possibly_paid"]["calls"] == 1
+
+
+def test_two_answers_to_one_call_are_paid_twice_and_used_once(stories):
+    seen = stories[BOTH_ASK].result()
+
+    done_once(seen, sent=2)
+    assert seen.record["totals"]["possibly_paid"]["calls"] == 1
+
+
+@pytest.mark.parametrize("first", [1, 2])
+async def test_the_ledger_counts_each_lost_attempt_once_whoever_answers_first(tmp_path, first):
+    store = await database.connect(Settings(DAYFLOW_HOME=tmp_path))
+    ledger = Ledger(store)
+    call_ = Entry("key", "model", "default", "run", 1, 1, "model", "digest")
+    await ledger.begin(call_)
+    await ledger.begin(call_)
+
+    for attempt in (first, 3 - first):
+        await ledger.finish("key", f"answer {attempt}", {"input_tokens": attempt}, attempt=attempt)
+
+    ended = await ledger.ended("key")
+    assert ended.result == f"answer {first}"
+    assert len(ended.possibly_paid) == 1
+    await store.close()
+
+
+async def test_a_zombie_that_fails_says_nothing_about_the_attempt_after_it(tmp_path):
+    store = await database.connect(Settings(DAYFLOW_HOME=tmp_path))
+    ledger = Ledger(store)
+    call_ = Entry("key", "model", "default", "run", 1, 1, "model", "digest")
+    await ledger.begin(call_)
+    await ledger.begin(call_)
+
+    await ledger.fail("key", "ReadError", {"input_tokens": 1}, attempt=1)
+
+    (row,) = await ledger.rows("default", "run")
+    assert (row["status"], row["failures"], len(row["possibly_paid"])) == ("begun", 0, 1)
+    await store.close()
 
 
 def test_a_late_effect_is_not_done_again(stories):

@@ -153,6 +153,7 @@ async def host(client: Client, settings: Settings, task_queue: str) -> AsyncIter
         task_queue=task_queue,
         workflows=[AgentRun],
         workflow_runner=own.sandboxed(),
+        build_id="mischief",
         activities=[agents.load, Model(settings, ledger).call, *Runner(settings, store, ledger).activities(tools)],
         sticky_queue_schedule_to_start_timeout=own.STICKY_TIMEOUT,
         max_heartbeat_throttle_interval=own.HEARTBEAT_THROTTLE,

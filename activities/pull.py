@@ -16,6 +16,7 @@ from domain.model import ModelCall
 from domain.transcript import Message, Page
 
 CACHE_BYTES = 64_000_000
+CACHED = 80
 QUERY_TIMEOUT = timedelta(seconds=10)
 
 
@@ -67,8 +68,11 @@ class Transcripts:
 
     def _keep(self, execution: str, copy: Copy) -> None:
         self._copies[execution] = copy
-        while len(self._copies) > 1 and sum(kept.size for kept in self._copies.values()) > CACHE_BYTES:
+        while len(self._copies) > 1 and self._full():
             self._copies.popitem(last=False)
+
+    def _full(self) -> bool:
+        return len(self._copies) > CACHED or sum(kept.size for kept in self._copies.values()) > CACHE_BYTES
 
 
 async def _begin(handle: WorkflowHandle[Any, Any], call: ModelCall) -> Copy:

@@ -54,7 +54,7 @@ class Acting:
                 self._publish()
                 await workflow.wait_condition(lambda: action.status != "unknown")
             elif await self._cleared(action):
-                await workflow.wait_condition(lambda: not self._state.paused)
+                await workflow.wait_condition(lambda: not self._state.paused or not action.open)
                 if action.open:
                     self._outcome(action, await self._tool(action, tool))
 

@@ -22,6 +22,7 @@ from activities.cleaning import MAX_RESULT_BYTES, REDACTED
 from activities.runner import Runner
 from activities.tool import Arguments, Tool
 from activities.tools import create_task
+from client.converter import CONVERTER
 from domain import actions, errors
 from domain.tool import Effect, Preparation, Read, ToolCall
 from store import blobs, database
@@ -529,10 +530,11 @@ async def test_words_that_no_database_can_keep_make_a_task_all_the_same(act):
 def gone(runner, environment):
     """Call a tool that this worker does not have."""
     environment.info = dataclasses.replace(environment.info, activity_type="fly")
+    environment.payload_converter = CONVERTER.payload_converter
 
     async def gone(*inputs):
         _, missing = runner.activities({})
-        payloads = DataConverter.default.payload_converter.to_payloads(inputs)
+        payloads = CONVERTER.payload_converter.to_payloads(inputs)
         return await environment.run(missing, [RawValue(payload) for payload in payloads])
 
     return gone

@@ -118,7 +118,9 @@ def test_a_kill_during_the_recovery_changes_nothing(told, case):
 
 
 def test_every_point_is_met():
-    assert {case.points[0] for case in ONCE} == set(crash.POINTS)
+    elsewhere = {"mail.accepted"}  # in test_refund_crashes.py
+
+    assert {case.points[0] for case in ONCE} == set(crash.POINTS) - elsewhere
 
 
 def on_time(shown: Told, case: Case) -> None:

@@ -5,9 +5,10 @@ import asyncio
 import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
-from bench import crowd, hosting, long_run, short_run, stack
-from bench.report import Part
+from bench import crowd, hosting, long_run, report, short_run, stack
+from bench.report import Figure, Part
 from client import output
 
 INTERRUPTED = 130
@@ -20,7 +21,8 @@ def main() -> int:
     chosen = _arguments()
     parts: list[Part] = []
 
-    def keep(part: Part) -> None:
+    def keep(measured: Part, load: Figure) -> None:
+        part = replace(measured, figures=[load, *measured.figures])
         parts.append(part)
         if not chosen.json:
             part.show()
@@ -34,7 +36,7 @@ def main() -> int:
     return 0 if all(part.met for part in parts) else 1
 
 
-async def _measure(chosen: argparse.Namespace, keep: Callable[[Part], None]) -> None:
+async def _measure(chosen: argparse.Namespace, keep: Callable[[Part, Figure], None]) -> None:
     """The parts one after another, each on a server of its own."""
     task = asyncio.current_task()
     if task is not None:
@@ -46,14 +48,15 @@ async def _measure(chosen: argparse.Namespace, keep: Callable[[Part], None]) -> 
         async with stack.sandbox(home, [long, short, CROWD_STEPS]) as port, AsyncExitStack() as up:
             for part in chosen.parts or PARTS:
                 async with stack.up(home / part, port) as one:
+                    load = report.machine()
                     match part:
                         case "a":
-                            keep(await long_run.measure(one, long, rounds))
+                            keep(await long_run.measure(one, long, rounds), load)
                         case "b":
                             safe = await up.enter_async_context(stack.up(home / "b-safe", port, synchronous=2))
-                            keep(await short_run.measure({1: one, 2: safe}, short, rounds))
+                            keep(await short_run.measure({1: one, 2: safe}, short, rounds), load)
                         case "c":
-                            keep(await crowd.measure(one, many, CROWD_STEPS, rounds))
+                            keep(await crowd.measure(one, many, CROWD_STEPS, rounds), load)
 
 
 def _arguments() -> argparse.Namespace:

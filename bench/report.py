@@ -1,5 +1,6 @@
 """The report: each figure beside the bound that is claimed of it, and whether it was met."""
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -58,6 +59,12 @@ class Part:
     def met(self) -> bool:
         """Whether every claim holds."""
         return all(figure.met is not False for figure in self.figures)
+
+
+def machine() -> Figure:
+    """How busy the machine is before a measurement: beside other programs every ratio grows."""
+    cores = os.cpu_count() or 1
+    return Figure(f"load of this machine when it began, {cores} cores", os.getloadavg()[0])
 
 
 def _short(value: float | str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from homes import Home
 from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistory
 from temporalio.common import RawValue
@@ -23,6 +24,14 @@ from client.converter import CONVERTER
 from client.dayflow import Dayflow, Run
 from domain.state import RunState
 from store.settings import SAMPLES
+
+# The last event of a history whose next workflow task is still to come, or under way.
+OPEN_TASK = {
+    EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED,
+    EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED,
+}
 
 
 @dataclass(frozen=True)
@@ -98,14 +107,15 @@ class Witness:
 
 
 def watch(home: Home, run_id: str, until: Callable[[Run], bool], what: str, seconds: float = 30) -> Run:
-    """Follow a run until it is as wanted."""
+    """Follow a run until it is as wanted, and its worker has said so."""
 
     async def follow() -> Run:
-        last = None
+        dayflow, last = await _client(home), None
         try:
             async with asyncio.timeout(seconds):
-                async for last in (await _client(home)).follow(run_id):
+                async for last in dayflow.follow(run_id):
                     if until(last):
+                        await _settled(dayflow, run_id)
                         return last
         except TimeoutError:
             pass
@@ -224,6 +234,12 @@ def approvers(home: Home) -> dict[str, list[str]]:
     """Whoever stands in the approvers file, and their roles."""
     path = Path(home.env.get("DAYFLOW_APPROVERS", SAMPLES / "approvers.toml"))
     return {one["name"]: one["roles"] for one in tomllib.loads(path.read_text())["approvers"]}
+
+
+async def _settled(dayflow: Dayflow, run_id: str) -> None:
+    """Wait until no workflow task is open: a replay foresees what the worker is going to record."""
+    while (await dayflow.events(run_id))[-1].event_type in OPEN_TASK:  # noqa: ASYNC110  the server tells nobody
+        await asyncio.sleep(0.02)
 
 
 async def _client(home: Home) -> Dayflow:

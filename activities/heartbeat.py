@@ -25,5 +25,5 @@ async def beating() -> AsyncIterator[None]:
 
 async def _beat(interval: float) -> None:
     while True:
-        activity.heartbeat()
         await asyncio.sleep(interval)
+        activity.heartbeat()

@@ -24,6 +24,8 @@ WAITING_FOR = SearchAttributeKey.for_keyword("DayflowWaitingFor")
 STEP = SearchAttributeKey.for_int("DayflowStep")
 TOKENS = SearchAttributeKey.for_int("DayflowTokens")
 KEYWORD_BYTES = 200
+# The first of what is published says what the run does; the rest counts.
+SAID = 3
 
 # Failures of a model call that a person, or time, can mend: the run stands still and stays open.
 PARKED = {"quota", "credentials", "needs repair", "model down"}
@@ -45,6 +47,7 @@ class AgentRun:
         self._acting = Acting(self.state, self._publish)
         self._hearing = Hearing(self.state, self._publish)
         self._published: tuple[Any, ...] = ()
+        self._published_at = info.workflow_start_time
         self._pending: list[dict[str, Any]] = []
 
     @workflow.run
@@ -185,13 +188,18 @@ class AgentRun:
             TOKENS.value_set(self.state.totals.usage.total),
         )
         changed = [new for new in shown if new not in self._published]
-        if changed:
+        if changed and not self._only_counted(shown):
             workflow.upsert_search_attributes(changed)
-            self._published = shown
+            self._published, self._published_at = shown, workflow.now()
         pending = views.pending(self.state, brief=True)
         if pending != self._pending:
             workflow.upsert_memo({"pending": pending})
             self._pending = pending
+
+    def _only_counted(self, shown: tuple[Any, ...]) -> bool:
+        """Whether only step and tokens moved on, just after they were shown: each upsert costs the server a write."""
+        lately = workflow.now() - self._published_at < steps.COUNTS_SHOWN_EVERY
+        return lately and shown[:SAID] == self._published[:SAID]
 
     # Signals. Each takes whatever comes: a typed handler would fail the task for ever on one bad message.
 

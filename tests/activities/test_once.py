@@ -222,9 +222,9 @@ async def lost(store, one, attempts=1, **arguments):
         await Effects(store).sending(KEY)
 
 
-async def long_ago(store):
-    """Let the deadline of the last attempt have passed."""
-    await Effects(store).stumble(KEY, "lost", last_sent_at=datetime.now(UTC) - timedelta(seconds=FOR_LONG))
+async def long_ago(store, seconds=FOR_LONG):
+    """Let the last attempt have been sent so long ago."""
+    await Effects(store).stumble(KEY, "lost", last_sent_at=datetime.now(UTC) - timedelta(seconds=seconds))
 
 
 # A destination that takes keys
@@ -498,8 +498,9 @@ async def test_a_no_after_a_lost_attempt_says_nothing_of_that_one(act, store, ro
 
 async def test_a_no_while_a_lost_attempt_may_still_be_sending_waits_for_that_one_only(act, cut, store):
     destination = Destination("no", "no")
-    one = tool(destination, deadline_s=2 * SOON)
+    one = tool(destination)
     await lost(store, one)
+    await long_ago(store, FOR_LONG - SOON)
 
     error = await cut(one)
     await asyncio.sleep(error.next_retry_delay.total_seconds())

@@ -31,7 +31,6 @@ from witness import Witness, ends, junk, look, send, send_all, start, witness
 from domain import actions
 
 PAST = "2020-01-01T00:00:00Z"
-# Between an approval and its effect nothing is in the way; so a run is paused, or its worker is not up.
 MEGABYTE = "x" * 1_000_000
 
 
@@ -58,9 +57,9 @@ def said(reason: str, name: str, **decision: Any) -> Case:
     return Case(name, say, reason)
 
 
-def sent(reason: str, name: str, *inputs: Any, signalled: str = "approve") -> Case:
-    """A signal with these inputs."""
-    return Case(name, lambda home, refund, pending: signal(home, refund.run_id, signalled, *inputs), reason)
+def sent(reason: str, name: str, *inputs: Any) -> Case:
+    """An approval with these inputs."""
+    return Case(name, lambda home, refund, pending: signal(home, refund.run_id, "approve", *inputs), reason)
 
 
 def of_another_run(home: Home, refund: Refund, pending: dict[str, Any]) -> None:
@@ -75,10 +74,6 @@ def of_a_megabyte(home: Home, refund: Refund, pending: dict[str, Any]) -> None:
     home.temporal(
         *("workflow", "signal", "--workflow-id", refund.run_id, "--name", "approve", "--input-file", str(file))
     )
-
-
-def misspelt(home: Home, refund: Refund, pending: dict[str, Any]) -> None:
-    signal(home, refund.run_id, "aprove", {"action_id": pending["action_id"], "approver": LEAD})
 
 
 def edited_by_an_approval(home: Home, refund: Refund, pending: dict[str, Any]) -> None:
@@ -115,18 +110,15 @@ REFUSED = [
     ),
     said("malformed: the signal says 'approve' and the verdict 'deny'", "two verdicts", verdict="deny"),
 ]
-UNDECODABLE = [
-    Case(f"bytes that are no {encoding or 'payload'}", lambda home, refund, pending: None, "malformed")
-    for encoding in ("json/plain", "binary/strange")
-]
-MISSPELT = Case("misspelt", misspelt, "there is no such signal")
+UNDECODABLE = {encoding: Refund("undecodable") for encoding in ("json/plain", "binary/strange", "")}
+MISSPELT = Refund("misspelt")
 
 
 @pytest.fixture(scope="module")
 def open_runs(staffed: Home) -> Home:
     """A refund that waits for each case, started side by side."""
-    for case in [*REFUSED, *UNDECODABLE, MISSPELT]:
-        start(staffed, case.refund.run_id, case.refund.request)
+    for refund in [*(case.refund for case in REFUSED), *UNDECODABLE.values(), MISSPELT]:
+        start(staffed, refund.run_id, refund.request)
     return staffed
 
 
@@ -142,28 +134,27 @@ def test_what_does_not_count_leaves_no_effect_and_one_reason(open_runs, case):
     waits_on(open_runs, case.refund, pending)
 
 
-@pytest.mark.parametrize("case", UNDECODABLE, ids=str)
-def test_bytes_that_cannot_be_decoded_leave_no_effect_and_one_reason(open_runs, case):
-    pending = asked(open_runs, case.refund)
+@pytest.mark.parametrize("encoding", UNDECODABLE)
+def test_bytes_that_cannot_be_decoded_leave_no_effect_and_one_reason(open_runs, encoding):
+    refund = UNDECODABLE[encoding]
+    pending = asked(open_runs, refund)
 
-    send(open_runs, case.refund.run_id, "approve", junk(case.name.removeprefix("bytes that are no ")))
+    send(open_runs, refund.run_id, "approve", junk(encoding))
 
-    [ruling] = ruled(open_runs, case.refund.run_id, 1)
+    [ruling] = ruled(open_runs, refund.run_id, 1)
     assert ruling["accepted"] is False
     assert "malformed" in ruling["reason"]
-    waits_on(open_runs, case.refund, pending)
+    waits_on(open_runs, refund, pending)
 
 
 def test_a_misspelt_signal_leaves_no_effect_and_one_reason(open_runs):
-    pending = asked(open_runs, MISSPELT.refund)
+    pending = asked(open_runs, MISSPELT)
 
-    MISSPELT.say(open_runs, MISSPELT.refund, pending)
+    signal(open_runs, MISSPELT.run_id, "aprove", {"action_id": pending["action_id"], "approver": LEAD})
 
-    told = until(
-        "it is recorded", lambda: query(open_runs, MISSPELT.refund.run_id, "record")["refused_messages"]["last"]
-    )
-    assert [(bad["name"], bad["why"]) for bad in told] == [("aprove", MISSPELT.reason)]
-    waits_on(open_runs, MISSPELT.refund, pending)
+    told = until("it is recorded", lambda: query(open_runs, MISSPELT.run_id, "record")["refused_messages"]["last"])
+    assert [(bad["name"], bad["why"]) for bad in told] == [("aprove", "there is no such signal")]
+    waits_on(open_runs, MISSPELT, pending)
 
 
 def waits_on(home: Home, refund: Refund, pending: dict[str, Any]) -> None:

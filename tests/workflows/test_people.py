@@ -33,6 +33,8 @@ from worker import sandboxed
 from workflows.agent_run import AgentRun
 
 LEAD, CLERK, DESK = "lead@example.com", "clerk@example.com", "desk@example.com"
+# A task that goes to a worker which has just left comes back after this long.
+TASK_TIMEOUT = timedelta(seconds=2)
 EFFECT = Effect(safety="key")
 TOOLS = [
     ToolSpec(name="pay", description="", input_schema={}, declares=EFFECT),
@@ -176,22 +178,24 @@ class World:
 
 
 @asynccontextmanager
-async def working(client: Client, world: World) -> AsyncIterator[None]:
-    """The worker of a world."""
+async def working(client: Client, world: World, *, cached: int = 10) -> AsyncIterator[None]:
+    """The worker of a world; one that is to be replaced keeps no run in its memory."""
     worker = Worker(
         client,
         task_queue=world.name,
         workflows=[AgentRun],
         activities=world.activities(),
         workflow_runner=sandboxed(),
-        sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
+        max_cached_workflows=cached,
     )
     async with worker:
         yield
 
 
 async def begin(client: Client, world: World) -> Run:
-    return await client.start_workflow("AgentRun", {"agent": "payer"}, id=world.name, task_queue=world.name)
+    return await client.start_workflow(
+        "AgentRun", {"agent": "payer"}, id=world.name, task_queue=world.name, task_timeout=TASK_TIMEOUT
+    )
 
 
 @asynccontextmanager
@@ -201,14 +205,12 @@ async def running(env: WorkflowEnvironment, world: World) -> AsyncIterator[Run]:
         yield await begin(env.client, world)
 
 
-async def until(handle: Run, look: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    """Wait until the record is as wanted."""
+async def until(handle: Run, look: Callable[[Any], Any], query: str = "record") -> Any:
+    """Wait until the record, or what else is asked for, is as wanted."""
     async with asyncio.timeout(30):
-        while True:
-            record: dict[str, Any] = await handle.query("record")
-            if look(record):
-                return record
+        while not look(answer := await handle.query(query)):  # noqa: ASYNC110  a query is all that there is
             await asyncio.sleep(0.02)
+    return answer
 
 
 async def happened(what: Callable[[], Any]) -> None:
@@ -496,7 +498,8 @@ async def test_a_decision_before_its_action_exists_is_no_blank_cheque(server):
 @asynccontextmanager
 async def away(server: WorkflowEnvironment, world: World) -> AsyncIterator[tuple[Run, str]]:
     """A run that waits, while no worker is up: what is said meanwhile comes in one task, in its order."""
-    async with running(server, world) as handle:
+    async with working(server.client, world, cached=0):
+        handle = await begin(server.client, world)
         action_id = (await asked(handle))["action_id"]
     yield handle, action_id
 
@@ -564,10 +567,13 @@ async def test_a_decision_that_is_looked_up_while_its_request_expires_comes_too_
         action_id = (await asked(handle))["action_id"]
         await handle.signal("approve", {"action_id": action_id, "approver": LEAD})
         await happened(lambda: world.checked)
+        await handle.signal("pause", {"by": "ann"})  # so that the run is still there
         await until(handle, lambda record: not record["pending_actions"])
 
         world.check_gate.set()
+        await until(handle, bool, query="decisions")
 
+        await handle.signal("resume", {"by": "ann"})
         await handle.result()
         assert await rulings(handle) == [(False, "expired: nobody decided in time")]
         assert await statuses(handle) == ["expired"]
@@ -669,7 +675,7 @@ async def cancel(handle: Run) -> None:
     """Cancel, and wait until the activity that runs is asked to stop."""
     await handle.cancel()
     async with asyncio.timeout(30):
-        while not any(
+        while not any(  # noqa: ASYNC110  the server has no event for its events
             event.HasField("activity_task_cancel_requested_event_attributes")
             for event in (await handle.fetch_history()).events
         ):

@@ -29,7 +29,7 @@ def main() -> int:
 
     try:
         asyncio.run(_measure(chosen, keep))
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except asyncio.CancelledError:
         return INTERRUPTED
     if chosen.json:
         output.as_json([part.as_json() for part in parts])
@@ -38,9 +38,7 @@ def main() -> int:
 
 async def _measure(chosen: argparse.Namespace, keep: Callable[[Part, Figure], None]) -> None:
     """The parts one after another, each on a server of its own."""
-    task = asyncio.current_task()
-    if task is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    _stop_on_signals()
     hosting.quiet()
     long, short, many = (100, 20, 10) if chosen.quick else (500, 40, 50)
     rounds = 1 if chosen.quick else chosen.rounds
@@ -57,6 +55,14 @@ async def _measure(chosen: argparse.Namespace, keep: Callable[[Part, Figure], No
                             keep(await short_run.measure({1: one, 2: safe}, short, rounds), load)
                         case "c":
                             keep(await crowd.measure(one, many, CROWD_STEPS, rounds), load)
+
+
+def _stop_on_signals() -> None:
+    """Ctrl-C and SIGTERM end the task, and with it everything that it has started."""
+    task = asyncio.current_task()
+    if task is not None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 def _arguments() -> argparse.Namespace:

@@ -7,18 +7,24 @@ from decimal import Decimal
 
 import pytest
 
-from domain import views
-from domain.agent import Definition, Limits
+from domain import actions, approvals, views
+from domain.agent import Definition, Limits, Rule
+from domain.decisions import Decision
 from domain.digest import canonical
 from domain.loop import Finish
 from domain.model import ModelAnswer
 from domain.spend import PRICES, Usage
 from domain.state import RunError, RunState
 from domain.status import Status
+from domain.tool import Conflict, Effect, Prepared, ToolResult, ToolSpec
 from domain.transcript import PAGE_BYTES
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 PRICE = PRICES["claude-sonnet-5-5"]
+RULE = Rule(tool="pay", role="lead")
+PAY = ToolSpec(name="pay", description="", input_schema={}, declares=Effect(safety="key"))
+ID = actions.action_id(1, 1, actions.arguments_digest("pay", {"amount": 40}))
+LEAD = "lead@example.com"
 
 
 def begun(run_id="b1", price=PRICE, **more):
@@ -54,6 +60,32 @@ def failed():
     return state
 
 
+def asking(*amounts, rule=RULE, conflict=None):
+    """A run whose payments wait for a person."""
+    state = begun(tools=[PAY], rules=[rule] if rule else [])
+    calls = [{"type": "tool_use", "id": f"t{n}", "name": "pay", "input": {"amount": n}} for n in amounts]
+    answer = ModelAnswer(content=calls, stop_reason="tool_use", usage=Usage(), model="m")
+    state.count(answer)
+    state.take(answer, NOW)
+    for action in state.propose(calls, NOW):
+        prepared = Prepared(intent=f"pay:{action.arguments['amount']}", conflict=conflict)
+        approvals.request(state, action, prepared, NOW)
+    return state
+
+
+def wondering():
+    """A run that does not know what became of its effect."""
+    state = asking(40)
+    approvals.hold(state, state.actions.all[0], ToolResult(content="No answer.", outcome="unknown"), NOW)
+    return state
+
+
+def over_budget():
+    state = begun()
+    state.pause("budget", NOW, RunError(kind="budget", message="tokens: 100 of 100 used", step=1))
+    return state
+
+
 def done(result="all done"):
     state = begun()
     step(state)
@@ -67,6 +99,19 @@ WAITING = [
     (paused(), "budget", "dayflow resume b1"),
     (failed(), "refusal", "dayflow resume b1"),
     (done(), None, None),
+    (over_budget(), "budget", "dayflow raise-budget b1 --tokens N"),
+    (asking(40, 41), f"approval by lead of {ID} (pay)", f"dayflow approve b1 {ID} --as NAME"),  # the first of them
+    (
+        asking(40, conflict=Conflict(run_id="other", action_id="s1.1-0")),
+        f"approval by lead of {ID} (pay)",
+        f"dayflow approve b1 {ID} --again --as NAME",
+    ),
+    (
+        asking(40, rule=None, conflict=Conflict(run_id="other", action_id="s1.1-0")),
+        f"approval of {ID} (pay)",  # anybody on the list
+        f"dayflow approve b1 {ID} --again --as NAME",
+    ),
+    (wondering(), f"resolution of {ID} (pay)", f"dayflow resolve b1 {ID} --done|--not-done --as NAME"),
     (paused("my run; rm -rf ~"), "budget", "dayflow resume 'my run; rm -rf ~'"),  # safe to paste into a shell
 ]
 
@@ -131,6 +176,59 @@ def test_a_record_has_the_same_fields_in_every_status_and_is_plain_json(state):
 
 def test_a_failed_run_shows_its_error_with_the_request_to_ask_about():
     assert views.record(failed())["error"] == {"kind": "refusal", "message": "no", "step": 1, "request_id": "req_1"}
+
+
+def test_what_waits_for_a_person_is_exactly_what_will_run():
+    state = asking(40)
+
+    [pending] = views.record(state)["pending_actions"]
+
+    action = state.actions.all[0]
+    assert pending == {
+        "action_id": ID,
+        "tool": "pay",
+        "status": "awaiting_approval",
+        "arguments": {"amount": 40},
+        "arguments_sha256": action.arguments_sha256,
+        "idempotency_key": action.idempotency_key,
+        "intent": "pay:40",
+        "conflict": None,
+        "requested_at": "2026-11-29T12:00:00+00:00",
+        "expires_at": "2026-12-06T12:00:00+00:00",
+        "role": "lead",
+    }
+    assert f'`{ID}` **pay** `{{"amount": 40}}` sha256 `{action.arguments_sha256}`' in views.details(state)
+
+
+def test_in_brief_long_arguments_are_left_out_and_what_binds_them_is_not():
+    state = asking("x" * 3_000)
+
+    [brief] = views.pending(state, brief=True)
+    [whole] = views.pending(state)
+
+    assert brief["arguments"] == {"…": "see dayflow actions"}
+    assert whole["arguments"] == {"amount": "x" * 3_000}
+    assert brief["arguments_sha256"] == whole["arguments_sha256"]
+
+
+def test_who_approved_what_is_shown_for_as_long_as_it_counts():
+    state = asking(40, 41)
+    first, second = state.actions.all
+    for verdict, action in (("approve", first), ("deny", second)):
+        decision = Decision(action_id=action.action_id, verdict=verdict, approver=LEAD)
+        approvals.take(state, decision, NOW)
+    shown = views.approved_by(state)
+
+    approvals.void(state, first, "not on the list", NOW)
+
+    assert shown == [{"action_id": ID, "approver": LEAD, "at": "2026-11-29T12:00:00+00:00"}]
+    assert views.approved_by(state) == []
+    assert [(row["verdict"], row["accepted"]) for row in views.decisions(state)] == [
+        ("approve", True),
+        ("deny", True),
+        ("approve", False),
+    ]
+    assert not any("identity" in row for row in views.decisions(state))
 
 
 def test_costs_are_dollars_and_unknown_costs_are_null_and_never_zero():

@@ -106,7 +106,7 @@ class Witness:
         return json.dumps([_plain(WorkflowHistory(self.run.run_id, self.events).to_json_dict()), self.record])
 
 
-def watch(home: Home, run_id: str, until: Callable[[Run], bool], what: str, seconds: float = 30) -> Run:
+def watch(home: Home, run_id: str, until: Callable[[Run], bool], what: str, seconds: float = 60) -> Run:
     """Follow a run until it is as wanted, and its worker has said so."""
 
     async def follow() -> Run:
@@ -133,7 +133,7 @@ def look(home: Home, run_id: str) -> Run:
     return asyncio.run(get())
 
 
-def ends(home: Home, run_id: str, status: str = "done", reason: str | None = None, seconds: float = 30) -> Run:
+def ends(home: Home, run_id: str, status: str = "done", reason: str | None = None, seconds: float = 60) -> Run:
     """Follow a run until it has this status and this reason."""
     wanted = f"{status}: {reason}"
 

@@ -1,10 +1,11 @@
-"""Worker processes that tests kill, stop and wait for; each writes a log of its own.
+"""Worker processes that tests kill, stop and wait for, and the `dayflow` command; each writes a log of its own.
 
-They are forked from a process that has the imports behind it, which take most of a worker's start; from there on each
-does what `dayflow worker` does. `cold` starts that command itself.
+They are forked from a process that has the imports behind it, which take most of a start; from there on each does
+what the command does. `cold` starts the command itself.
 """
 
 import contextlib
+import json
 import multiprocessing
 import os
 import signal
@@ -94,15 +95,26 @@ def forked(program: Callable[..., None], *arguments: Any, seconds: float = 60) -
     return process.exitcode
 
 
-def _fork(host: Callable[..., Any] | None, arguments: list[str], env: dict[str, str], log: Path) -> Worker:
-    process = _FORKS.Process(target=_main, args=(host, arguments, env, log), daemon=True)
+def printed(home: Home, *arguments: str) -> Any:
+    """The JSON that the `dayflow` command prints, which ends well; forked, as a worker is."""
+    log = home.path / f"command-{uuid.uuid4().hex[:6]}.log"
+    command = _fork(None, [*arguments, "--json"], home.env, log, log.with_suffix(".err"))
+    code = command.ended()
+    assert code == 0, f"{arguments}: exit {code}\n{log.with_suffix('.err').read_text()}"
+    return json.loads(log.read_text())
+
+
+def _fork(
+    host: Callable[..., Any] | None, arguments: list[str], env: dict[str, str], out: Path, err: Path | None = None
+) -> Worker:
+    process = _FORKS.Process(target=_main, args=(host, arguments, env, out, err or out), daemon=True)
     process.start()
 
     def wait(seconds: float) -> int | None:
         process.join(seconds)
         return process.exitcode
 
-    return Worker(process.pid or 0, log, wait)
+    return Worker(process.pid or 0, out, wait)
 
 
 def _command(arguments: list[str], env: dict[str, str], log: Path) -> Worker:
@@ -119,14 +131,14 @@ def _command(arguments: list[str], env: dict[str, str], log: Path) -> Worker:
     return Worker(process.pid, log, wait)
 
 
-def _main(host: Callable[..., Any] | None, arguments: list[str], env: dict[str, str], log: Path) -> None:
+def _main(host: Callable[..., Any] | None, arguments: list[str], env: dict[str, str], out: Path, err: Path) -> None:
     """What the `dayflow` command does, in a forked process with the environment of its test."""
     from client import cli
     from worker import host as own
 
-    with log.open("ab") as out:
-        os.dup2(out.fileno(), sys.stdout.fileno())
-        os.dup2(out.fileno(), sys.stderr.fileno())
+    for path, stream in ((out, sys.stdout), (err, sys.stderr)):
+        with path.open("ab") as file:
+            os.dup2(file.fileno(), stream.fileno())
     os.environ.clear()
     os.environ.update(env)
     cli.main(host or own, arguments)

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 # After a kill the next workflow task waits this long for the dead worker's own queue.
 STICKY_TIMEOUT = timedelta(seconds=1)
-# Sent at the latest this often, so that a heartbeat timeout of three seconds is never met by chance.
+# Sent at the latest this often, so that a heartbeat timeout is never met by chance.
 HEARTBEAT_THROTTLE = timedelta(seconds=0.5)
 # What a stopping worker gives its activities to come to an end.
 GRACE = timedelta(seconds=2)
 SLOTS = 100
+# Named here, because the SDK would otherwise read and hash every loaded module at each start.
+BUILD_ID = "dayflow"
 # Runs kept in memory, at about 0.3 MB each; one that waits longer than others is replayed when it goes on.
 CACHED = 80
 # Parts of the workflow that keep nothing at module level: they need no copy for each run.
@@ -75,6 +77,7 @@ async def host(client: "Client", settings: "Settings", task_queue: str) -> Async
         max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
         graceful_shutdown_timeout=GRACE,
+        build_id=BUILD_ID,
         max_cached_workflows=CACHED,
         max_concurrent_workflow_tasks=SLOTS,
         max_concurrent_activities=SLOTS,

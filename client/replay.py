@@ -65,6 +65,7 @@ async def replay(run_id: str, namespace: str, events: Sequence[HistoryEvent]) ->
         interceptors=[keeper],
         workflow_runner=UnsandboxedWorkflowRunner(),
         workflow_task_executor=_THREADS,
+        build_id="dayflow",
     )
     result = await replayer.replay_workflow(WorkflowHistory(run_id, list(events)), raise_on_replay_failure=False)
     divergence = str(result.replay_failure) if result.replay_failure else None

@@ -14,7 +14,7 @@ from domain.model import ModelAnswer, ModelCall
 from domain.request import LoadRequest
 from domain.tool import Preparation, Prepared, Read, ToolCall, ToolResult, ToolSpec
 
-HEARTBEAT = timedelta(seconds=3)
+HEARTBEAT = timedelta(seconds=5)
 # The list of runs may be behind by this much in its steps and tokens; in its status never.
 COUNTS_SHOWN_EVERY = timedelta(seconds=2)
 SUMMARY_BYTES = 200

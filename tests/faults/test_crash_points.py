@@ -16,7 +16,7 @@ from store import crash
 
 # Seconds from the new worker's readiness to its next request, beside the heartbeat that notices the old one's death.
 PROMPT = 5.0
-HEARTBEAT = 3.0
+HEARTBEAT = 5.0
 SIDE_BY_SIDE = 4
 
 

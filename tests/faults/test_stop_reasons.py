@@ -76,7 +76,7 @@ def test_a_refusal_fails_the_run_and_keeps_what_was_done(staffed):
     seen = plays(staffed, call(create_task(unique("mail"))), refusal, status="failed", reason="refusal")
 
     assert "cyber" in seen.record["error"]["message"]
-    assert [action.status for action in seen.state.actions] == ["done"]
+    assert [action.status for action in seen.state.actions.all] == ["done"]
     assert len(seen.commits) == 1
     assert not seen.run.open
 

@@ -64,12 +64,12 @@ CASES = [
     Case("read_inbox", "cancel", "CancelledError"),
     Case("read_calendar", "cancel", "CancelledError"),
     Case("complete_task", "break after", '"created": true', failed=False),
-    Case("complete_task", "break before", "broke 5 times (RuntimeError); it may or may not have happened"),
+    Case("complete_task", "break before", "It did not happen: 5 attempts gave no answer"),
 ]
 # They kill every worker they meet: how many that may be.
 DEADLY = {
     Case("read_inbox", "die", "The tool did not finish"): 4,
-    Case("complete_task", "die", "was cut off 5 times, with its worker; it may or may not have happened"): 5,
+    Case("complete_task", "die", "It did not happen: 5 attempts gave no answer"): 5,
 }
 
 

@@ -132,7 +132,7 @@ def done_once(seen: Witness, sent: int) -> None:
     """The run is done and kept every invariant; the model was asked so often for the first step."""
     check(seen, again={(1, 1): sent - 1})
     assert seen.record["status"] == "done"
-    assert [action.status for action in seen.state.actions] == ["done"]
+    assert [action.status for action in seen.state.actions.all] == ["done"]
     assert len(seen.commits) == 1
 
 

@@ -13,6 +13,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 import worker as own
+from activities import tasks
 from activities.agents import Agents
 from activities.model import Model
 from activities.runner import Runner
@@ -26,6 +27,7 @@ from store.tasks import Tasks
 from workflows.agent_run import AgentRun
 
 DEADLINE_S = 1.0
+EFFECT_DEADLINE_S = 12.0
 MEGABYTES_50 = 50_000_000
 
 
@@ -137,7 +139,12 @@ TOOLS = {
     for tool in (
         Tool(run=read_inbox, arguments=ReadInbox, declares=Read(deadline_s=DEADLINE_S)),
         Tool(run=read_calendar, arguments=ReadCalendar, declares=Read(deadline_s=DEADLINE_S)),
-        Tool(run=complete_task, arguments=CompleteTask, declares=Effect(safety="key", held_intent="destination")),
+        Tool(
+            run=complete_task,
+            arguments=CompleteTask,
+            declares=Effect(safety="key", held_intent="destination", deadline_s=EFFECT_DEADLINE_S),
+            reconcile=tasks.reconcile,
+        ),
     )
 }
 
@@ -154,7 +161,7 @@ async def host(client: Client, settings: Settings, task_queue: str) -> AsyncIter
         workflows=[AgentRun],
         workflow_runner=own.sandboxed(),
         build_id="mischief",
-        activities=[agents.load, Model(settings, ledger).call, *Runner(settings, store, ledger).activities(tools)],
+        activities=[agents.load, Model(settings, ledger).call, *Runner(settings, store).activities(tools)],
         sticky_queue_schedule_to_start_timeout=own.STICKY_TIMEOUT,
         max_heartbeat_throttle_interval=own.HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=own.HEARTBEAT_THROTTLE,

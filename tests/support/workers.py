@@ -11,10 +11,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ from homes import BIN, Home, until
 # A secret that every worker has in its environment; it must turn up nowhere.
 SECRET = "sk-ant-SENTINEL-" + "0123456789abcdef" * 2
 
+# To start a process also looks for the end of all others, and an exit code can be read only once.
+_READING = threading.Lock()
 _FORKS = multiprocessing.get_context("forkserver")
 _IMPORTS = ("client.cli", "client.hosting", "temporalio.worker", "workflows.agent_run", "alembic.command")
 _FORKS.set_forkserver_preload(
@@ -108,11 +112,13 @@ def _fork(
     host: Callable[..., Any] | None, arguments: list[str], env: dict[str, str], out: Path, err: Path | None = None
 ) -> Worker:
     process = _FORKS.Process(target=_main, args=(host, arguments, env, out, err or out), daemon=True)
-    process.start()
+    with _READING:
+        process.start()
 
     def wait(seconds: float) -> int | None:
-        process.join(seconds)
-        return process.exitcode
+        connection.wait([process.sentinel], seconds)
+        with _READING:
+            return process.exitcode
 
     return Worker(process.pid or 0, out, wait)
 

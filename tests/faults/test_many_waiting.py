@@ -20,7 +20,7 @@ from workers import Worker, working
 from client.converter import CONVERTER
 from client.dayflow import Dayflow
 
-RUNS = int(os.environ.get("WAITING_RUNS", "60"))
+RUNS = int(os.environ.get("WAITING_RUNS", "40"))
 APPROVED = min(RUNS // 2, 100)
 AT_ONCE = 20
 LIST_S, RSS_MB = 3.0, 300

@@ -1,5 +1,6 @@
 """Refund runs as a support lead meets them: started, decided about and looked at by the plain Temporal CLI."""
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,8 +9,10 @@ import orders
 from homes import Home
 from orders import Order
 from script import call, conversation, say, unique, use
+from temporalio.client import Client
 from witness import Run, watch
 
+from client.converter import CONVERTER
 from domain import views
 
 LEAD, CLERK, DESK = "lead@example.com", "clerk@example.com", "desk@example.com"
@@ -108,9 +111,13 @@ def _waits(run: Run) -> bool:
 
 
 def query(home: Home, run_id: str, name: str) -> Any:
-    """The answer of the run's worker to a query of the plain Temporal CLI."""
-    told = home.temporal("workflow", "query", "--workflow-id", run_id, "--type", name, "--output", "json")
-    return json.loads(told.stdout)["queryResult"][0]
+    """The answer of the run's worker to a query."""
+
+    async def ask() -> Any:
+        client = await Client.connect(f"127.0.0.1:{home.port}", data_converter=CONVERTER)
+        return await client.get_workflow_handle(run_id).query(name)
+
+    return asyncio.run(ask())
 
 
 def update(home: Home, run_id: str, update_id: str, decision: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from domain import errors
 from domain.tool import Conflict
 from store.database import Database
-from store.ledger import Entry
+from store.ledger import Entry, row_of
 from store.schema import ledger
 
 _HOLDING = ("begun", "unknown", "done")
@@ -43,7 +43,7 @@ class Effects:
     async def standing(self, key: str) -> Standing | None:
         """How the row of a key stands, if there is one."""
         async with self._database.reading() as connection:
-            row = await self._row(connection, key)
+            row = await row_of(connection, key)
         return _standing(row) if row else None
 
     async def begin(self, entry: Entry, *, again: bool = False) -> Standing:
@@ -61,7 +61,7 @@ class Effects:
     async def holder(self, entry: Entry) -> Conflict | None:
         """Who stands in the way of an action before it runs: itself with other arguments, or who holds its intent."""
         async with self._database.reading() as connection:
-            row = await self._row(connection, entry.key)
+            row = await row_of(connection, entry.key)
             if row is not None:
                 changed = row.digest != entry.digest
                 return Conflict(run_id=row.run_id, action_id=row.action_id, changed=True) if changed else None
@@ -72,7 +72,7 @@ class Effects:
         async with self._database.transaction(key) as connection:
             values = {"attempts": ledger.c.attempts + 1, "last_sent_at": datetime.now(UTC)}
             await connection.execute(update(ledger).where(ledger.c.key == key).values(values))
-            row = await self._row(connection, key)
+            row = await row_of(connection, key)
         if row is None:
             raise errors.Broken(f"the ledger has no row {key}")
         return int(row.attempts)
@@ -109,7 +109,7 @@ class Effects:
     async def _finish(self, key: str, result: Any, **values: Any) -> Any:
         async with self._database.transaction(key) as connection:
             await self._end(connection, _open(), key=key, status="done", result=result, error=None, **values)
-            row = await self._row(connection, key)
+            row = await row_of(connection, key)
         if row is None:
             raise errors.Broken(f"the ledger has no row {key}")
         return row.result if row.result is not None else result
@@ -137,7 +137,7 @@ class Effects:
             return [dict(row) for row in found.mappings()]
 
     async def _begin(self, connection: AsyncConnection, entry: Entry, again: bool) -> Standing:
-        row = await self._row(connection, entry.key)
+        row = await row_of(connection, entry.key)
         if row is not None and row.digest != entry.digest:
             raise errors.ArgumentsChanged(
                 f"{entry.name} was carried out before with other arguments: {row.status}"
@@ -149,7 +149,7 @@ class Effects:
             raise errors.IntentHeld(other)
         holds = f"{entry.holds} again {entry.key}" if entry.holds and again else entry.holds
         await self._write(connection, entry, holds, known=row is not None)
-        begun = await self._row(connection, entry.key)
+        begun = await row_of(connection, entry.key)
         if begun is None:
             raise errors.Broken(f"the ledger has no row {entry.key}")
         return _standing(begun, sent=False)
@@ -181,9 +181,6 @@ class Effects:
         wanted = select(ledger).where(mine, ledger.c.status.in_(_HOLDING), ledger.c.key != entry.key)
         row = (await connection.execute(wanted.order_by(ledger.c.began_at).limit(1))).one_or_none()
         return Conflict(run_id=row.run_id, action_id=row.action_id or "") if row else None
-
-    async def _row(self, connection: AsyncConnection, key: str) -> Row[Any] | None:
-        return (await connection.execute(select(ledger).where(ledger.c.key == key))).one_or_none()
 
 
 def _open() -> Any:

@@ -16,8 +16,6 @@ from domain import errors
 from store.database import Database
 from store.schema import ledger
 
-Status = Literal["begun", "done", "failed", "unknown"]
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -61,6 +59,11 @@ def model_key(first_execution_run_id: str, step: int, ask: int) -> str:
     return "model-" + hashlib.sha256(f"{first_execution_run_id}\0{step}\0{ask}".encode()).hexdigest()
 
 
+async def row_of(connection: AsyncConnection, key: str) -> Row[Any] | None:
+    """The row of a key, of a model call or an effect."""
+    return (await connection.execute(select(ledger).where(ledger.c.key == key))).one_or_none()
+
+
 class Ledger:
     """The rows of one store."""
 
@@ -73,7 +76,7 @@ class Ledger:
         A stored answer is the answer, also after a reset that made the request another one: it is not paid again.
         """
         async with self._database.transaction(entry.key, cheap=True) as connection:
-            row = await self._row(connection, entry.key)
+            row = await row_of(connection, entry.key)
             if row is None:
                 return await self._first(connection, entry)
             if row.status == "done":
@@ -92,7 +95,7 @@ class Ledger:
     ) -> Any:
         """Commit the answer of an attempt. The first answer of a row stands: it is what comes back."""
         async with self._database.transaction(key, cheap=True) as connection:
-            row = await self._row(connection, key)
+            row = await row_of(connection, key)
             if row is None:
                 raise errors.Broken(f"the ledger has no row {key}")
             if row.status == "done":
@@ -109,7 +112,7 @@ class Ledger:
     ) -> None:
         """Commit that an attempt ended without an answer; one that was given up has nothing more to say."""
         async with self._database.transaction(key, cheap=True) as connection:
-            row = await self._row(connection, key)
+            row = await row_of(connection, key)
             if row is None or _given_up(row, attempt):
                 return
             await self._lost(connection, row, possibly_paid, attempt)
@@ -123,7 +126,7 @@ class Ledger:
     async def ended(self, key: str) -> Begun:
         """How a row stands that has its answer."""
         async with self._database.reading() as connection:
-            row = await self._row(connection, key)
+            row = await row_of(connection, key)
         if row is None or row.status != "done":
             raise errors.Broken(f"the ledger has no answer under {key}")
         return _standing(row)
@@ -149,9 +152,6 @@ class Ledger:
             wanted = select(ledger).where(ledger.c.namespace == namespace, ledger.c.run_id == run_id)
             found = await connection.execute(wanted.order_by(ledger.c.step, ledger.c.kind, ledger.c.position))
             return [dict(row) for row in found.mappings()]
-
-    async def _row(self, connection: AsyncConnection, key: str) -> Row[Any] | None:
-        return (await connection.execute(select(ledger).where(ledger.c.key == key))).one_or_none()
 
     async def _first(self, connection: AsyncConnection, entry: Entry) -> Begun:
         now = datetime.now(UTC)

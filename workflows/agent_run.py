@@ -183,7 +183,7 @@ class AgentRun:
         shown = (
             AGENT.value_set(definition.agent),
             STATUS.value_set(self.state.status.value),
-            WAITING_FOR.value_set(_keyword(waits.what) if waits else ""),
+            WAITING_FOR.value_set(steps.cut(waits.what, KEYWORD_BYTES) if waits else ""),
             STEP.value_set(len(self.state.steps)),
             TOKENS.value_set(self.state.totals.usage.total),
         )
@@ -301,10 +301,6 @@ class AgentRun:
     def decisions(self, *raw: Any) -> list[dict[str, Any]]:
         """Every decision, taken or refused, with its reason."""
         return views.decisions(self.state)
-
-
-def _keyword(text: str) -> str:
-    return text.encode(errors="replace")[:KEYWORD_BYTES].decode(errors="ignore")
 
 
 def _range(raw: Sequence[Any], first: int) -> tuple[int, int | None]:

@@ -108,7 +108,7 @@ async def check_authority(asked: Authority) -> Objection:
         result_type=Objection,
         start_to_close_timeout=LOOK_ATTEMPT,
         retry_policy=LOAD_RETRIES,
-        summary=f"{asked.decision.verdict} {asked.decision.action_id} by {asked.decision.approver}"[:SUMMARY_BYTES],
+        summary=cut(f"{asked.decision.verdict} {asked.decision.action_id} by {asked.decision.approver}", SUMMARY_BYTES),
     )
     return objection
 
@@ -121,7 +121,9 @@ async def resolve_effect(asked: Standing) -> Objection:
         result_type=Objection,
         start_to_close_timeout=LOOK_ATTEMPT,
         retry_policy=LOAD_RETRIES,
-        summary=f"{asked.resolution.action_id}: {asked.resolution.outcome}, says {asked.resolution.by}"[:SUMMARY_BYTES],
+        summary=cut(
+            f"{asked.resolution.action_id}: {asked.resolution.outcome}, says {asked.resolution.by}", SUMMARY_BYTES
+        ),
     )
     return objection
 
@@ -147,4 +149,9 @@ def start_tool(call: ToolCall, tool: ToolSpec) -> "workflow.ActivityHandle[ToolR
 def _summary(call: ToolCall) -> str:
     words = ", ".join(f"{name}: {value}" for name, value in call.arguments.items())
     line = f"step {call.step}: {words}" if words else f"step {call.step}"
-    return line.encode(errors="replace")[:SUMMARY_BYTES].decode(errors="ignore")
+    return cut(line, SUMMARY_BYTES)
+
+
+def cut(text: str, limit: int) -> str:
+    """The beginning of a text, of at most so many bytes, ending with a whole character."""
+    return text.encode(errors="replace")[:limit].decode(errors="ignore")

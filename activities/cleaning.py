@@ -49,10 +49,17 @@ def clean(text: str, secrets: Iterable[str] = ()) -> Cleaned:
     readable = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", _CONTROL.sub("", _ANSI.sub("", kept)))
     for secret in secrets:
         readable = readable.replace(secret, REDACTED)
-    readable = _SECRETS.sub(REDACTED, readable)
+    readable = _redacted(readable)
     encoded = readable.encode()
     if len(encoded) <= MAX_RESULT_BYTES and not cut:
         return Cleaned(readable)
     size = len(text.encode(errors="surrogatepass")) if cut else len(encoded)
     head = encoded[:MAX_RESULT_BYTES].decode(errors="ignore")
     return Cleaned(f"{head}\n[clipped: {size} bytes, the first {MAX_RESULT_BYTES} are shown]", whole=readable)
+
+
+def _redacted(text: str) -> str:
+    """One secret that is cut out may have hidden where the one beside it ends: look again until nothing is found."""
+    while (redacted := _SECRETS.sub(REDACTED, text)) != text:
+        text = redacted
+    return text

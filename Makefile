@@ -8,15 +8,11 @@ ifndef LIVE
 QUIET := env -u ANTHROPIC_API_KEY -u ANTHROPIC_AUTH_TOKEN -u ANTHROPIC_BASE_URL
 endif
 
-UNSETTLED := $(addprefix tests/faults/test_,tools_that_misbehave.py zombie.py many_waiting.py refund_conflicts.py \
-	refund_crashes.py refund_decisions.py refund_people.py refund_provider.py refund_resets.py)
-
-.PHONY: help install demo test faults check fix bench clean
+.PHONY: help install demo test check fix bench clean
 
 help:
 	@echo "make demo     set up, and write the brief of a sample day (LIVE=1 spends your ANTHROPIC_API_KEY)"
 	@echo "make test     set up, and run the tests"
-	@echo "make faults   run the long fault tests that are not settled yet"
 	@echo "make install  set up: a .venv here, with pinned versions"
 	@echo "make check    ruff, mypy"
 	@echo "make fix      let ruff mend what it can"
@@ -40,11 +36,7 @@ demo: install
 	@echo "Stop it with: $(BIN)/dayflow down"
 
 test: install
-	$(QUIET) $(BIN)/pytest -q -n 2 --dist loadfile $(UNSETTLED:%=--ignore=%)
-
-# Tests that have not yet passed in one go on an idle machine: they run apart until they have.
-faults: install
-	$(QUIET) $(BIN)/pytest -q -n 2 --dist loadfile $(UNSETTLED)
+	$(QUIET) $(BIN)/pytest -q -n 2 --dist loadfile
 
 check: install
 	$(BIN)/ruff check .

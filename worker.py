@@ -4,15 +4,16 @@
 """
 
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from temporalio.client import Client
     from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
+    from activities.tool import Tool
     from store.settings import Settings
 
 # After a kill the next workflow task waits this long for the dead worker's own queue.
@@ -41,13 +42,19 @@ def sandboxed() -> "SandboxedWorkflowRunner":
 
 
 @asynccontextmanager
-async def host(client: "Client", settings: "Settings", task_queue: str) -> AsyncIterator[None]:
-    """A worker in this process, for as long as the block runs."""
+async def host(
+    client: "Client", settings: "Settings", task_queue: str, tools: "Mapping[str, Tool] | None" = None, **options: Any
+) -> AsyncIterator[None]:
+    """A worker in this process, for as long as the block runs.
+
+    tools: others than those in activities/tools/. options: what else `temporalio.worker.Worker` is told.
+    """
     from temporalio.worker import Worker
 
     from activities.agents import Agents
     from activities.model import Model
     from activities.people import People
+    from activities.pull import Foresight, Transcripts
     from activities.runner import Runner
     from activities.tools import discover
     from client import server
@@ -57,7 +64,7 @@ async def host(client: "Client", settings: "Settings", task_queue: str) -> Async
     from workflows.agent_run import AgentRun
 
     store = await database.connect(settings)
-    ledger, tools = Ledger(store), discover()
+    ledger, tools, transcripts = Ledger(store), tools or discover(), Transcripts()
     attributes = await server.register_search_attributes(client)
     people = People(settings, Effects(store))
     agents = Agents(settings, store, tools, search_attributes=attributes)
@@ -68,11 +75,12 @@ async def host(client: "Client", settings: "Settings", task_queue: str) -> Async
         workflow_runner=sandboxed(),
         activities=[
             agents.load,
-            Model(settings, ledger).call,
+            Model(settings, ledger, transcripts).call,
             people.check_authority,
             people.resolve_effect,
             *Runner(settings, store).activities(tools),
         ],
+        interceptors=[Foresight(transcripts)],
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
         max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
@@ -81,6 +89,7 @@ async def host(client: "Client", settings: "Settings", task_queue: str) -> Async
         max_cached_workflows=CACHED,
         max_concurrent_workflow_tasks=SLOTS,
         max_concurrent_activities=SLOTS,
+        **options,
     )
     try:
         async with worker:

@@ -3,17 +3,28 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 
 from temporalio import activity
+
+# How long an attempt that begins late listens for the server's word that it was given up.
+LISTENS_S = 1.0
 
 
 @asynccontextmanager
 async def beating() -> AsyncIterator[None]:
-    """Beat three times in each heartbeat timeout, for as long as the block runs."""
+    """Beat three times in each heartbeat timeout, for as long as the block runs.
+
+    An attempt that was handed to a stopped process is given up before it begins: it is cancelled here, and sends
+    nothing.
+    """
     timeout = activity.info().heartbeat_timeout
     if timeout is None:
         yield
         return
+    if datetime.now(UTC) - activity.info().started_time > timeout:
+        activity.heartbeat()
+        await asyncio.sleep(LISTENS_S)
     beat = asyncio.create_task(_beat(timeout.total_seconds() / 3))
     try:
         yield

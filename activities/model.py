@@ -30,11 +30,11 @@ EPHEMERAL = {"type": "ephemeral"}
 class Model:
     """Calls the model; the ledger knows each call before it leaves and after it came back."""
 
-    def __init__(self, settings: Settings, ledger: Ledger) -> None:
+    def __init__(self, settings: Settings, ledger: Ledger, transcripts: Transcripts) -> None:
         self._settings = settings
         self._ledger = ledger
+        self._transcripts = transcripts
         self._secrets = cleaning.known_secrets(settings)
-        self._transcripts = Transcripts()
         self._client: anthropic.AsyncAnthropic | None = None
 
     @activity.defn(name="call_model")
@@ -116,17 +116,28 @@ class Exchange:
         self._ledger = ledger
         self._key = key
         self.reached: dict[str, int] | None = None
+        # Beside the stream, which need not wait for it.
+        self._saving: list[asyncio.Task[None]] = []
 
     async def run(
         self, client: anthropic.AsyncAnthropic, request: dict[str, Any], headers: dict[str, str]
     ) -> ApiMessage:
         """The whole message; a `BadAnswer` if the stream ended without its end."""
+        try:
+            return await self._stream(client, request, headers)
+        finally:  # before the row gets its end
+            await asyncio.gather(*self._saving)
+
+    async def _stream(
+        self, client: anthropic.AsyncAnthropic, request: dict[str, Any], headers: dict[str, str]
+    ) -> ApiMessage:
         stopped, open_blocks = False, 0
         async with client.messages.stream(**request, extra_headers=headers) as stream:
             async for event in stream:
                 match event.type:
                     case "message_start":
-                        await self._started(event.message)
+                        self.reached = usage_of(event.message).model_dump(mode="json")
+                        self._saving.append(asyncio.create_task(self._save(self.reached)))
                     case "content_block_start":
                         open_blocks += 1
                     case "content_block_stop":
@@ -140,9 +151,8 @@ class Exchange:
             raise BadAnswer("the answer is no finished message")
         return message
 
-    async def _started(self, message: ApiMessage) -> None:
-        self.reached = usage_of(message).model_dump(mode="json")
-        await self._ledger.saw(self._key, self.reached)
+    async def _save(self, reached: dict[str, int]) -> None:
+        await self._ledger.saw(self._key, reached)
         crash.point("model.stream")
 
 

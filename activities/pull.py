@@ -1,4 +1,8 @@
-"""The transcript, pulled by the model's activity from its own workflow and checked against its digest."""
+"""The transcript, pulled by the model's activity from its own workflow and checked against its digest.
+
+What this process itself answered and ran since the last call is put together first; the digest says whether it was so.
+Where it was not, or where others had a part in it, the rest comes by query, which leaves no trace in history.
+"""
 
 import asyncio
 from collections import OrderedDict
@@ -9,15 +13,34 @@ from typing import Any
 from temporalio import activity
 from temporalio.client import WorkflowHandle
 from temporalio.exceptions import ApplicationError
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from domain import digest
+from domain import digest, transcript
 from domain.agent import Definition
-from domain.model import ModelCall
+from domain.model import ModelAnswer, ModelCall
+from domain.tool import ToolCall, ToolResult
 from domain.transcript import Message, Page
 
 CACHE_BYTES = 64_000_000
 CACHED = 80
 QUERY_TIMEOUT = timedelta(seconds=10)
+
+
+@dataclass
+class Turn:
+    """What the model said last, and what the tools answered to it, by position: as far as it was in this process."""
+
+    said: list[dict[str, Any]] = field(default_factory=list)
+    results: dict[int, ToolResult] = field(default_factory=dict)
+
+    def messages(self) -> list[Message]:
+        """The two messages that it makes, if every result is here; else none."""
+        calls = [block for block in self.said if block.get("type") == "tool_use"]
+        if not calls or sorted(self.results) != list(range(1, len(calls) + 1)):
+            return []
+        found = [(call["id"], self.results[position]) for position, call in enumerate(calls, start=1)]
+        results = [transcript.tool_result(id, one.content, is_error=one.is_error) for id, one in found]
+        return [transcript.assistant(self.said), transcript.user(results)]
 
 
 @dataclass
@@ -29,6 +52,21 @@ class Copy:
     heads: list[str]
     messages: list[Message] = field(default_factory=list)
     size: int = 0
+    turn: Turn = field(default_factory=Turn)
+
+    def foresee(self, call: ModelCall) -> None:
+        """Add the last turn, if the call says that it was so."""
+        known, turn = len(self.messages), self.turn.messages()
+        self.turn = Turn()
+        for message in turn:
+            self.append(message)
+        if not self.agrees(call):
+            self.cut(known)
+
+    def cut(self, length: int) -> None:
+        """Drop what comes after so many messages."""
+        self.size -= sum(len(digest.canonical(message)) for message in self.messages[length:])
+        del self.messages[length:], self.heads[length + 1 :]
 
     def append(self, message: Message) -> None:
         """Add the next message."""
@@ -42,7 +80,7 @@ class Copy:
 
 
 class Transcripts:
-    """A small cache of transcripts, by execution. What it lacks comes by query, which leaves no trace in history."""
+    """A small cache of transcripts, by execution."""
 
     def __init__(self) -> None:
         self._copies: OrderedDict[str, Copy] = OrderedDict()
@@ -57,6 +95,7 @@ class Transcripts:
         handle = activity.client().get_workflow_handle(info.workflow_id or "", run_id=execution)
         copy = self._copies.pop(execution, None)
         if copy is not None:
+            copy.foresee(call)
             await _extend(handle, copy, call)
         if copy is None or not copy.agrees(call):
             copy = await _begin(handle, call)
@@ -66,6 +105,22 @@ class Transcripts:
         self._keep(execution, copy)
         return copy.definition, copy.messages[: call.length]
 
+    def loaded(self, definition: Definition) -> None:
+        """A run begins: with its definition, and its task as the first message."""
+        copy = Copy(definition, 0, [digest.sha256(definition.model_dump(mode="json"))])
+        copy.append(transcript.user_text(definition.task))
+        self._keep(activity.info().workflow_run_id or "", copy)
+
+    def answered(self, answer: ModelAnswer) -> None:
+        """The model said this to a run."""
+        if copy := self._copies.get(activity.info().workflow_run_id or ""):
+            copy.turn = Turn(answer.content)
+
+    def acted(self, call: ToolCall, result: ToolResult) -> None:
+        """A tool answered this to a run."""
+        if copy := self._copies.get(activity.info().workflow_run_id or ""):
+            copy.turn.results[call.position] = result
+
     def _keep(self, execution: str, copy: Copy) -> None:
         self._copies[execution] = copy
         while len(self._copies) > 1 and self._full():
@@ -73,6 +128,34 @@ class Transcripts:
 
     def _full(self) -> bool:
         return len(self._copies) > CACHED or sum(kept.size for kept in self._copies.values()) > CACHE_BYTES
+
+
+class Foresight(Interceptor):
+    """Lets the transcripts see what the activities of this process answer."""
+
+    def __init__(self, transcripts: Transcripts) -> None:
+        self._transcripts = transcripts
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        """Stand before each activity."""
+        return _Seeing(next, self._transcripts)
+
+
+class _Seeing(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, transcripts: Transcripts) -> None:
+        super().__init__(next)
+        self._transcripts = transcripts
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        result = await super().execute_activity(input)
+        match result, *input.args:
+            case Definition(), *_:
+                self._transcripts.loaded(result)
+            case ModelAnswer(), *_:
+                self._transcripts.answered(result)
+            case ToolResult(), ToolCall() as call:
+                self._transcripts.acted(call, result)
+        return result
 
 
 async def _begin(handle: WorkflowHandle[Any, Any], call: ModelCall) -> Copy:

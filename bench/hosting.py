@@ -13,6 +13,7 @@ from temporalio.worker import Worker
 
 import worker
 from activities.model import Model
+from activities.pull import Foresight, Transcripts
 from activities.runner import Runner
 from bench import nothing, scenario
 from bench.by_value import ByValue
@@ -50,15 +51,16 @@ def quiet() -> None:
 async def host(client: Client, settings: Settings, contender: Contender, steps: int) -> AsyncIterator[None]:
     """A worker for runs of `steps` steps of one contender, in this process."""
     store = await database.connect(settings)
-    ledger = Ledger(store)
+    ledger, transcripts = Ledger(store), Transcripts()
     tools = Runner(settings, store).activities(scenario.TOOLS)
-    model = _model(contender, steps, settings, ledger)
+    model = _model(contender, steps, settings, ledger, transcripts)
     process = Worker(
         client,
         task_queue=scenario.TASK_QUEUE,
         workflows=[AgentRun, ByValue, Nothing],
         workflow_runner=worker.sandboxed(),
         activities=[_load(steps), model, *tools, nothing.nothing, nothing.nothing_beside],
+        interceptors=[Foresight(transcripts)],
         sticky_queue_schedule_to_start_timeout=worker.STICKY_TIMEOUT,
         max_heartbeat_throttle_interval=worker.HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=worker.HEARTBEAT_THROTTLE,
@@ -83,10 +85,13 @@ def _load(steps: int) -> Callable[..., Any]:
     return load
 
 
-def _model(contender: Contender, steps: int, settings: Settings, ledger: Ledger) -> Callable[..., Any]:
+def _model(
+    contender: Contender, steps: int, settings: Settings, ledger: Ledger, transcripts: Transcripts
+) -> Callable[..., Any]:
     if contender.workflow == "ByValue":
         return HttpByValue(steps, settings).call if contender.model == "http" else StubByValue(steps).call
     if contender.model == "http":
-        return Model(settings, ledger).call
+        return Model(settings, ledger, transcripts).call
     kept = ledger if contender.model == "ledger" else None
-    return Stub(steps, pulls=contender.model != "bare", ledger=kept).call
+    pulled = transcripts if contender.model != "bare" else None
+    return Stub(steps, transcripts=pulled, ledger=kept).call

@@ -20,9 +20,9 @@ from store.settings import Settings
 class Stub:
     """`call_model` without the API: answers at once, after as much of the real work as it is told to do."""
 
-    def __init__(self, steps: int, *, pulls: bool, ledger: Ledger | None) -> None:
+    def __init__(self, steps: int, *, transcripts: Transcripts | None, ledger: Ledger | None) -> None:
         self._steps = steps
-        self._transcripts = Transcripts() if pulls else None
+        self._transcripts = transcripts
         self._ledger = ledger
 
     @activity.defn(name="call_model")

@@ -331,7 +331,7 @@ class RunState(BaseModel):
             for action in settled
         ]
         self.steps[-1].tool_results = results
-        self.transcript.append({"role": "user", "content": results})
+        self.transcript.append(transcript.user(results))
         self.updated_at = now
 
     def answer_strays(self, now: datetime) -> None:

@@ -54,7 +54,12 @@ class Transcript(BaseModel):
 
 def user_text(text: str) -> Message:
     """A user turn of plain text."""
-    return {"role": "user", "content": [{"type": "text", "text": text}]}
+    return user([{"type": "text", "text": text}])
+
+
+def user(content: list[dict[str, Any]]) -> Message:
+    """A user turn."""
+    return {"role": "user", "content": content}
 
 
 def assistant(content: list[dict[str, Any]]) -> Message:

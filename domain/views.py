@@ -140,6 +140,7 @@ def pending(state: RunState, *, brief: bool = False) -> list[dict[str, Any]]:
                 "requested_at": _time(one.requested_at),
                 "expires_at": _time(one.expires_at) if one.expires_at else None,
                 "role": one.rule.role if one.rule else None,
+                "why": one.result if one.status == "unknown" else None,
             }
         )
     return rows

@@ -10,12 +10,16 @@ import mischief
 import pytest
 from checker import check
 from homes import Home
+from refunds import LEAD
 from script import call, conversation, play, say, unique, use
-from witness import Witness, ends, look, start, witness
+from witness import Run, Witness, ends, look, start, witness
 from workers import SECRET, working
 
 QUEUE = "mischief"
+MOST_KILLED = 8
 DONE = say("That is all.")
+# What a person says of an effect that gave no answer five times: the run waits for that.
+NOT_DONE = f"It did not happen, as {LEAD} found."
 
 
 @dataclass(frozen=True)
@@ -64,12 +68,12 @@ CASES = [
     Case("read_inbox", "cancel", "CancelledError"),
     Case("read_calendar", "cancel", "CancelledError"),
     Case("complete_task", "break after", '"created": true', failed=False),
-    Case("complete_task", "break before", "It did not happen: 5 attempts gave no answer"),
+    Case("complete_task", "break before", NOT_DONE),
 ]
 # They kill every worker they meet: how many that may be.
 DEADLY = {
     Case("read_inbox", "die", "The tool did not finish"): 4,
-    Case("complete_task", "die", "It did not happen: 5 attempts gave no answer"): 5,
+    Case("complete_task", "die", NOT_DONE): 5,
 }
 
 
@@ -95,16 +99,29 @@ def see_through(home: Home, task: str) -> int:
     """Start a worker after each that dies, until the run is done."""
     start(home, task, {"agent": "brief", "task": task}, task)
     killed = 0
-    while True:
+    while killed < MOST_KILLED:
         with working(home, task, host=mischief.host) as worker:
             while worker.wait(0.1) is None:
-                if not look(home, task).open:
+                run = look(home, task)
+                if run.record()["status"] == "awaiting_resolution":
+                    resolve(home, run)
+                if not run.open:
                     return killed
         killed += 1
+    raise AssertionError(f"{task}: {killed} workers were killed, and the run goes on")
+
+
+def resolve(home: Home, run: Run) -> None:
+    """Say of the one effect that is not known that it did not happen."""
+    [waits] = run.record()["pending_actions"]
+    assert "5 attempts gave no answer" in waits["why"], waits
+    home.dayflow("resolve", run.run_id, waits["action_id"], "--not-done", "--as", LEAD)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_model_is_told_and_the_run_goes_on(begun, survived, case):
+    if case.words == NOT_DONE:
+        resolve(begun, ends(begun, case.task, "awaiting_resolution", seconds=90))
     ends(begun, case.task)
 
     told(witness(begun, case.task), case)
@@ -124,5 +141,6 @@ def told(seen: Witness, case: Case) -> None:
     first, second = seen.state.steps[0].tool_results
     assert first.get("is_error", False) == case.failed, first
     assert case.words in first["content"][0]["text"]
-    assert "is_error" not in second
+    # Beside a tool that kills the worker four times, this one may be killed as often.
+    assert "is_error" not in second or case in DEADLY
     assert SECRET not in json.dumps(seen.ledger)

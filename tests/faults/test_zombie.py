@@ -185,7 +185,7 @@ def test_a_late_effect_is_not_done_again(stories):
     seen = stories[ACTS].result()
 
     done_once(seen, sent=1)
-    assert seen.state.actions[0].attempts == 2
+    assert seen.state.actions.all[0].attempts == 2
 
 
 def test_a_worker_that_is_told_to_stop_gives_its_call_back(stories):
@@ -196,4 +196,4 @@ def test_a_worker_that_is_told_to_stop_finishes_its_effect(stories):
     seen = stories[STOPS_ACTING].result()
 
     done_once(seen, sent=1)
-    assert seen.state.actions[0].attempts == 1
+    assert seen.state.actions.all[0].attempts == 1

@@ -13,6 +13,7 @@ from activities.agents import Agents
 from activities.model import Model
 from activities.once import CHECK_S
 from activities.people import People
+from activities.pull import Transcripts
 from activities.runner import Runner
 from activities.tools import discover
 from store.effects import Effects
@@ -31,7 +32,7 @@ def registered(tmp_path):
     people = People(settings, Effects(None))
     all_ = [
         Agents(settings, None, TOOLS, search_attributes=False).load,
-        Model(settings, Ledger(None)).call,
+        Model(settings, Ledger(None), Transcripts()).call,
         people.check_authority,
         people.resolve_effect,
         *Runner(settings, None).activities(TOOLS),

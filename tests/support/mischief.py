@@ -10,21 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client
-from temporalio.worker import Worker
 
 import worker as own
 from activities import tasks
-from activities.agents import Agents
-from activities.model import Model
-from activities.runner import Runner
 from activities.tool import Arguments, Context, Tool
 from activities.tools import discover
 from domain.tool import Effect, Read
-from store import database
-from store.ledger import Ledger
 from store.settings import Settings
 from store.tasks import Tasks
-from workflows.agent_run import AgentRun
 
 DEADLINE_S = 1.0
 EFFECT_DEADLINE_S = 12.0
@@ -152,26 +145,7 @@ TOOLS = {
 @asynccontextmanager
 async def host(client: Client, settings: Settings, task_queue: str) -> AsyncIterator[None]:
     """As `worker.host`, with these tools in the places of Dayflow's."""
-    store = await database.connect(settings)
-    ledger, tools = Ledger(store), {**discover(), **TOOLS}
-    agents = Agents(settings, store, tools, search_attributes=True)
-    working = Worker(
-        client,
-        task_queue=task_queue,
-        workflows=[AgentRun],
-        workflow_runner=own.sandboxed(),
-        build_id="mischief",
-        activities=[agents.load, Model(settings, ledger).call, *Runner(settings, store).activities(tools)],
-        sticky_queue_schedule_to_start_timeout=own.STICKY_TIMEOUT,
-        max_heartbeat_throttle_interval=own.HEARTBEAT_THROTTLE,
-        default_heartbeat_throttle_interval=own.HEARTBEAT_THROTTLE,
-        graceful_shutdown_timeout=own.GRACE,
-        # A stopped worker keeps its polls open, and each of them swallows one task more.
-        max_concurrent_workflow_task_polls=2,
-        max_concurrent_activity_task_polls=1,
-    )
-    try:
-        async with working:
-            yield
-    finally:
-        await store.close()
+    # A stopped worker keeps its polls open, and each of them swallows one task more.
+    polls = {"max_concurrent_workflow_task_polls": 2, "max_concurrent_activity_task_polls": 1}
+    async with own.host(client, settings, task_queue, {**discover(), **TOOLS}, **polls):
+        yield

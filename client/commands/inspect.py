@@ -139,6 +139,8 @@ def _people_lines(record: dict[str, Any]) -> list[str]:
         waits = "waits for approval" if one["status"] == "awaiting_approval" else "may or may not have happened"
         role = f" by {one['role']}" if one["role"] else ""
         lines.append(f"{one['action_id']} {one['tool']} {waits}{role}: {common.compact(one['arguments'])}")
+        if one["why"]:
+            lines.append(f"  {one['why']}")
         if conflict := one["conflict"]:
             lines.append(f"  conflict: {conflict['run_id']} {conflict['action_id']} did, or is doing, the same")
     lines += [f"{one['action_id']} was approved by {one['approver']} at {one['at']}" for one in record["approved_by"]]

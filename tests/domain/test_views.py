@@ -196,8 +196,19 @@ def test_what_waits_for_a_person_is_exactly_what_will_run():
         "requested_at": "2026-11-29T12:00:00+00:00",
         "expires_at": "2026-12-06T12:00:00+00:00",
         "role": "lead",
+        "why": None,
     }
     assert f'`{ID}` **pay** `{{"amount": 40}}` sha256 `{action.arguments_sha256}`' in views.details(state)
+
+
+def test_what_is_not_known_says_why():
+    state = asking(40)
+    told = ToolResult(content="5 attempts gave no answer.", outcome="unknown", attempts=5)
+
+    approvals.hold(state, state.actions.all[0], told, NOW)
+
+    [pending] = views.pending(state)
+    assert (pending["status"], pending["why"]) == ("unknown", "5 attempts gave no answer.")
 
 
 def test_in_brief_long_arguments_are_left_out_and_what_binds_them_is_not():

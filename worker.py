@@ -64,7 +64,7 @@ async def host(
     from workflows.agent_run import AgentRun
 
     store = await database.connect(settings)
-    ledger, tools, transcripts = Ledger(store), tools or discover(), Transcripts()
+    ledger, tools, transcripts = Ledger(store), tools or discover(), Transcripts(CACHED)
     attributes = await server.register_search_attributes(client)
     people = People(settings, Effects(store))
     agents = Agents(settings, store, tools, search_attributes=attributes)

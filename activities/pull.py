@@ -22,7 +22,6 @@ from domain.tool import ToolCall, ToolResult
 from domain.transcript import Message, Page
 
 CACHE_BYTES = 64_000_000
-CACHED = 80
 QUERY_TIMEOUT = timedelta(seconds=10)
 
 
@@ -80,9 +79,10 @@ class Copy:
 
 
 class Transcripts:
-    """A small cache of transcripts, by execution."""
+    """A small cache of transcripts, by execution, of at most so many runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._copies: OrderedDict[str, Copy] = OrderedDict()
 
     async def pull(self, call: ModelCall) -> tuple[Definition, list[Message]]:
@@ -90,9 +90,8 @@ class Transcripts:
 
         A copy that does not agree is thrown away and pulled anew; if that one disagrees too, the attempt fails.
         """
-        info = activity.info()
-        execution = info.workflow_run_id or ""
-        handle = activity.client().get_workflow_handle(info.workflow_id or "", run_id=execution)
+        execution = _execution()
+        handle = activity.client().get_workflow_handle(activity.info().workflow_id or "", run_id=execution)
         copy = self._copies.pop(execution, None)
         if copy is not None:
             copy.foresee(call)
@@ -109,16 +108,16 @@ class Transcripts:
         """A run begins: with its definition, and its task as the first message."""
         copy = Copy(definition, 0, [digest.sha256(definition.model_dump(mode="json"))])
         copy.append(transcript.user_text(definition.task))
-        self._keep(activity.info().workflow_run_id or "", copy)
+        self._keep(_execution(), copy)
 
     def answered(self, answer: ModelAnswer) -> None:
         """The model said this to a run."""
-        if copy := self._copies.get(activity.info().workflow_run_id or ""):
+        if copy := self._copies.get(_execution()):
             copy.turn = Turn(answer.content)
 
     def acted(self, call: ToolCall, result: ToolResult) -> None:
         """A tool answered this to a run."""
-        if copy := self._copies.get(activity.info().workflow_run_id or ""):
+        if copy := self._copies.get(_execution()):
             copy.turn.results[call.position] = result
 
     def _keep(self, execution: str, copy: Copy) -> None:
@@ -127,7 +126,7 @@ class Transcripts:
             self._copies.popitem(last=False)
 
     def _full(self) -> bool:
-        return len(self._copies) > CACHED or sum(kept.size for kept in self._copies.values()) > CACHE_BYTES
+        return len(self._copies) > self._most or sum(kept.size for kept in self._copies.values()) > CACHE_BYTES
 
 
 class Foresight(Interceptor):
@@ -156,6 +155,10 @@ class _Seeing(ActivityInboundInterceptor):
             case ToolResult(), ToolCall() as call:
                 self._transcripts.acted(call, result)
         return result
+
+
+def _execution() -> str:
+    return activity.info().workflow_run_id or ""
 
 
 async def _begin(handle: WorkflowHandle[Any, Any], call: ModelCall) -> Copy:

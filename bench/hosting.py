@@ -51,7 +51,7 @@ def quiet() -> None:
 async def host(client: Client, settings: Settings, contender: Contender, steps: int) -> AsyncIterator[None]:
     """A worker for runs of `steps` steps of one contender, in this process."""
     store = await database.connect(settings)
-    ledger, transcripts = Ledger(store), Transcripts()
+    ledger, transcripts = Ledger(store), Transcripts(worker.CACHED)
     tools = Runner(settings, store).activities(scenario.TOOLS)
     model = _model(contender, steps, settings, ledger, transcripts)
     process = Worker(

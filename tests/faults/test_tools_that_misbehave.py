@@ -141,6 +141,8 @@ def told(seen: Witness, case: Case) -> None:
     first, second = seen.state.steps[0].tool_results
     assert first.get("is_error", False) == case.failed, first
     assert case.words in first["content"][0]["text"]
-    # Beside a tool that kills the worker four times, this one may be killed as often.
-    assert "is_error" not in second or case in DEADLY
+    if case in DEADLY and "is_error" in second:  # it may have been killed as often as the one beside it
+        assert "The tool did not finish" in second["content"][0]["text"]
+    else:
+        assert "is_error" not in second
     assert SECRET not in json.dumps(seen.ledger)

@@ -32,7 +32,7 @@ def registered(tmp_path):
     people = People(settings, Effects(None))
     all_ = [
         Agents(settings, None, TOOLS, search_attributes=False).load,
-        Model(settings, Ledger(None), Transcripts()).call,
+        Model(settings, Ledger(None), Transcripts(1)).call,
         people.check_authority,
         people.resolve_effect,
         *Runner(settings, None).activities(TOOLS),

@@ -3,7 +3,6 @@
 `python worker.py` runs a worker on the task queue `dayflow`; `dayflow` is the command for everything else.
 """
 
-import dataclasses
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from temporalio.client import Client
-    from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
     from activities.tool import Tool
     from store.settings import Settings
@@ -27,18 +25,6 @@ SLOTS = 100
 BUILD_ID = "dayflow"
 # Runs kept in memory, at about 0.3 MB each; one that waits longer than others is replayed when it goes on.
 CACHED = 80
-# Parts of the workflow that keep nothing at module level: they need no copy for each run.
-PASSED = ("workflows.steps", "workflows.acting", "workflows.hearing")
-
-
-def sandboxed() -> "SandboxedWorkflowRunner":
-    """Workflow code may import `domain` and nothing else that is ours; anything unintended does not load."""
-    from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
-    from temporalio.workflow import SandboxImportNotificationPolicy as Policy
-
-    allowed = SandboxRestrictions.default.with_passthrough_modules("domain", *PASSED)
-    policy = Policy.WARN_ON_DYNAMIC_IMPORT | Policy.RAISE_ON_UNINTENTIONAL_PASSTHROUGH
-    return SandboxedWorkflowRunner(dataclasses.replace(allowed, import_notification_policy=policy))
 
 
 @asynccontextmanager
@@ -62,6 +48,7 @@ async def host(
     from store.effects import Effects
     from store.ledger import Ledger
     from workflows.agent_run import AgentRun
+    from workflows.runner import CheckedRunner
 
     store = await database.connect(settings)
     ledger, tools, transcripts = Ledger(store), tools or discover(), Transcripts(CACHED)
@@ -72,7 +59,7 @@ async def host(
         client,
         task_queue=task_queue,
         workflows=[AgentRun],
-        workflow_runner=sandboxed(),
+        workflow_runner=CheckedRunner(),
         activities=[
             agents.load,
             Model(settings, ledger, transcripts).call,

@@ -26,6 +26,7 @@ from store import database
 from store.ledger import Ledger
 from store.settings import Settings
 from workflows.agent_run import AgentRun
+from workflows.runner import CheckedRunner
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ async def host(client: Client, settings: Settings, contender: Contender, steps: 
         client,
         task_queue=scenario.TASK_QUEUE,
         workflows=[AgentRun, ByValue, Nothing],
-        workflow_runner=worker.sandboxed(),
+        workflow_runner=CheckedRunner(),
         activities=[_load(steps), model, *tools, nothing.nothing, nothing.nothing_beside],
         interceptors=[Foresight(transcripts)],
         sticky_queue_schedule_to_start_timeout=worker.STICKY_TIMEOUT,

@@ -16,7 +16,7 @@ from domain.tool import Preparation, Prepared, Read, ToolCall, ToolResult, ToolS
 
 HEARTBEAT = timedelta(seconds=5)
 # The list of runs may be behind by this much in its steps and tokens; in its status never.
-COUNTS_SHOWN_EVERY = timedelta(seconds=2)
+COUNTS_SHOWN_EVERY = timedelta(seconds=10)
 SUMMARY_BYTES = 200
 
 # Failures that no retry heals. The names are `type` of an ApplicationError; the last two are the SDK's own. One that

@@ -25,6 +25,9 @@ FOREIGN = {"domain": {"pydantic"}, "workflows": {"pydantic", "temporalio"}}
 # What has no place in deterministic or pure code, though it is of the standard library.
 IMPURE = {"os", "random", "secrets", "socket", "subprocess", "threading", "time", "urllib", "http", "tempfile", "uuid"}
 
+# Calls that answer otherwise at each replay, though nothing impure is imported for them.
+UNSTEADY = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today", "open", "input", "hash", "id"}
+
 
 def imported(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
     """Line and dotted name of everything that a module imports, by whatever way."""
@@ -136,3 +139,35 @@ def test_an_import_along_an_arrow_is_fine(tmp_path, place, code):
     path.write_text(code)
 
     assert wrong(tmp_path) == []
+
+
+def unsteady(root: Path) -> list[str]:
+    """Every line of pure or deterministic code whose answer is another one at each replay."""
+    found = []
+    for path in (path for part in FOREIGN for path in modules(root, part)):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in UNSTEADY:
+                found.append(f"{path.relative_to(root)}:{node.lineno} calls {ast.unparse(node.func)}")
+            elif isinstance(node, ast.For | ast.comprehension) and _is_a_set(node.iter):
+                found.append(f"{path.relative_to(root)}:{node.iter.lineno} goes through a set")
+    return found
+
+
+def _is_a_set(node: ast.expr) -> bool:
+    made = isinstance(node, ast.Call) and ast.unparse(node.func) in {"set", "frozenset"}
+    return made or isinstance(node, ast.Set | ast.SetComp)
+
+
+def test_deterministic_code_asks_nothing_that_changes_between_replays():
+    assert unsteady(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    "code", ["from datetime import datetime; datetime.now()", "open('x')", "for x in set('ab'): pass"]
+)
+def test_a_call_that_changes_between_replays_is_found(tmp_path, code):
+    (tmp_path / "domain").mkdir()
+    (tmp_path / "workflows").mkdir()
+    (tmp_path / "workflows" / "seeded.py").write_text(code)
+
+    assert len(unsteady(tmp_path)) == 1

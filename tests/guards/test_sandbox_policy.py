@@ -8,8 +8,8 @@ import pytest
 from temporalio import workflow
 from temporalio.worker.workflow_sandbox import UnintentionalPassthroughError
 
-import worker
 from workflows.agent_run import AgentRun
+from workflows.runner import CheckedRunner
 
 WORKFLOW = """
     from temporalio import workflow
@@ -25,7 +25,7 @@ WORKFLOW = """
 
 def load(cls):
     """Load a workflow as a worker does when it starts."""
-    worker.sandboxed().prepare_workflow(workflow._Definition.must_from_class(cls))
+    CheckedRunner().prepare_workflow(workflow._Definition.must_from_class(cls))
 
 
 @pytest.fixture

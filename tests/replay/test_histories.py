@@ -6,10 +6,10 @@ import histories
 import pytest
 from temporalio.worker import Replayer
 
-import worker
 from client.converter import CONVERTER
 from client.replay import replay
 from workflows.agent_run import AgentRun
+from workflows.runner import strict
 
 RECORDED = sorted(histories.FOLDER.glob("*.json"))
 
@@ -23,8 +23,8 @@ def test_every_kind_of_run_is_recorded():
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=named)
-async def test_it_replays_in_the_sandbox_as_a_worker_would(path):
-    replayer = Replayer(workflows=[AgentRun], data_converter=CONVERTER, workflow_runner=worker.sandboxed())
+async def test_it_replays_in_the_strict_sandbox(path):
+    replayer = Replayer(workflows=[AgentRun], data_converter=CONVERTER, workflow_runner=strict())
 
     result = await replayer.replay_workflow(histories.load(path), raise_on_replay_failure=False)
 

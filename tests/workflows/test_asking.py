@@ -26,8 +26,8 @@ from domain.model import ModelAnswer, ModelCall
 from domain.request import LoadRequest
 from domain.spend import Usage
 from domain.tool import Conflict, Effect, Preparation, Prepared, ToolCall, ToolResult, ToolSpec
-from worker import sandboxed
 from workflows.agent_run import AgentRun
+from workflows.runner import CheckedRunner
 
 OPEN_S = 3 * 24 * 3600.0
 LEAD = "lead@example.com"
@@ -116,7 +116,7 @@ async def running(env: WorkflowEnvironment, world: World) -> AsyncIterator[Workf
         task_queue=name,
         workflows=[AgentRun],
         activities=world.activities(),
-        workflow_runner=sandboxed(),
+        workflow_runner=CheckedRunner(),
     ):
         yield await env.client.start_workflow("AgentRun", {"agent": "payer"}, id=name, task_queue=name)
 

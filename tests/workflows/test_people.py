@@ -29,8 +29,8 @@ from domain.model import ModelAnswer, ModelCall
 from domain.request import LoadRequest
 from domain.spend import Usage
 from domain.tool import Conflict, Effect, Preparation, Prepared, Read, ToolCall, ToolResult, ToolSpec
-from worker import sandboxed
 from workflows.agent_run import AgentRun
+from workflows.runner import CheckedRunner
 
 LEAD, CLERK, DESK = "lead@example.com", "clerk@example.com", "desk@example.com"
 # A task that goes to a worker which has just left comes back after this long.
@@ -185,7 +185,7 @@ async def working(client: Client, world: World, *, cached: int = 10) -> AsyncIte
         task_queue=world.name,
         workflows=[AgentRun],
         activities=world.activities(),
-        workflow_runner=sandboxed(),
+        workflow_runner=CheckedRunner(),
         max_cached_workflows=cached,
     )
     async with worker:

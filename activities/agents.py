@@ -61,6 +61,7 @@ class Agents:
             requested_by=wanted.requested_by,
             search_attributes=self._search_attributes,
             simulated=self._settings.sandbox_answers,
+            events=self._settings.events,
         )
 
     def _rules(self, found: Agent) -> list[Rule]:

@@ -56,6 +56,7 @@ def definition(run: str, steps: int, *, search_attributes: bool = True) -> Defin
         price=PRICES[SANDBOX_MODEL],
         search_attributes=search_attributes,
         simulated=True,
+        events=None,
     )
 
 

@@ -25,7 +25,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from client.converter import CONVERTER
-from client.replay import Replayed, replay
+from client.replay import replay
 from domain import errors, views
 from domain.model import ModelCall
 from domain.state import RunState
@@ -41,7 +41,7 @@ _ENDS = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: "cancelled",
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "terminated from outside",
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "timed out",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW: "handed over",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW: "continued as new",
 }
 
 
@@ -50,6 +50,7 @@ class Run:
     """One run as it stands: its newest execution, replayed.
 
     state is None while no worker has taken it up. warning: why its worker cannot go on, if so.
+    came_from, went_on_in: the executions before and after this one, of a run that continued as new.
     """
 
     run_id: str
@@ -62,6 +63,8 @@ class Run:
     warning: str | None = None
     divergence: str | None = None
     other_executions: list[str] = field(default_factory=list)
+    came_from: str | None = None
+    went_on_in: str | None = None
 
     @property
     def status(self) -> Status:
@@ -74,7 +77,9 @@ class Run:
     def waits(self) -> bool:
         """Whether nothing goes on until a person does something."""
         waiting = (Status.PAUSED, Status.AWAITING_APPROVAL, Status.AWAITING_RESOLUTION)
-        return self.status in waiting and self.state is not None and not self.state.actions.of_status("running")
+        if self.went_on_in or self.state is None:
+            return False
+        return self.status in waiting and not self.state.actions.of_status("running")
 
     def record(self) -> dict[str, Any]:
         """The record, with what only the server knows."""
@@ -116,6 +121,18 @@ class Dayflow:
         run, _ = await self._fetch(run_id, execution)
         return run
 
+    async def executions(self, run_id: str) -> list[Run]:
+        """The executions that a run went through by continuing as new, oldest first; those that are still kept."""
+        run = await self.get(run_id)
+        found = [run]
+        while run.came_from:
+            try:
+                run = await self.get(run_id, run.came_from)
+            except errors.NotFound:
+                break
+            found.append(run)
+        return found[::-1]
+
     async def events(self, run_id: str, execution: str | None = None) -> list[HistoryEvent]:
         """The whole history of a run's execution."""
         _, events = await self._fetch(run_id, execution)
@@ -136,14 +153,25 @@ class Dayflow:
             ids.setdefault(found.id, found)
             if len(ids) >= limit:
                 break
-        return await asyncio.gather(*(self.get(run_id) for run_id in ids))
+        listed = await asyncio.gather(*(self.get(run_id) for run_id in ids))
+        return sorted(listed, key=lambda run: run.started_at, reverse=True)
 
     async def follow(self, run_id: str) -> AsyncIterator[Run]:
         """The run, again and again as it changes, until it is closed. Costs the run nothing: only its history is read.
 
         Replaying takes longer the longer the history is; in between it rests for as long as that took.
         """
-        told = await self._describe(run_id, None)
+        execution: str | None = None
+        while True:
+            last = None
+            async for last in self._follow(await self._describe(run_id, execution)):
+                yield last
+            if last is None or last.went_on_in is None:
+                return
+            execution = last.went_on_in
+
+    async def _follow(self, told: WorkflowExecution) -> AsyncIterator[Run]:
+        """One execution, until it is closed."""
         events: list[HistoryEvent] = []
         grown = asyncio.Event()
         feed = asyncio.create_task(self._feed(told, events, grown))
@@ -155,7 +183,7 @@ class Dayflow:
                 yield await self._run(told, list(events))
                 await asyncio.sleep(time.monotonic() - began)
             feed.result()
-            yield await self.get(run_id, told.run_id)
+            yield await self.get(told.id, told.run_id)
         finally:
             feed.cancel()
 
@@ -208,22 +236,21 @@ class Dayflow:
         point = _newest_task(events) if run.forced_end else _failed_task(events)
         if point is None:
             raise errors.Refused(f"{run.run_id} failed by itself, not by a part that failed; start a new run instead")
-        await self.reset(run.run_id, point)
+        await self.reset(run.run_id, run.execution, point)
 
-    async def reset_point(self, run_id: str, step: int) -> int:
-        """The workflow task that asked the model for a step, in the newest execution."""
-        events = await self.events(run_id)
-        for event in events:
-            call = event.activity_task_scheduled_event_attributes
-            if call.activity_type.name == "call_model":
-                asked = (await CONVERTER.decode(call.input.payloads, [ModelCall]))[0]
-                if asked.step == step:
-                    return call.workflow_task_completed_event_id
+    async def reset_point(self, run_id: str, step: int) -> tuple[str, int]:
+        """The execution that asked the model for a step, and the workflow task in it that did."""
+        for run in reversed(await self.executions(run_id)):
+            for event in await self.events(run_id, run.execution):
+                call = event.activity_task_scheduled_event_attributes
+                if call.activity_type.name == "call_model":
+                    asked = (await CONVERTER.decode(call.input.payloads, [ModelCall]))[0]
+                    if asked.step == step:
+                        return run.execution, call.workflow_task_completed_event_id
         raise errors.NotFound(f"{run_id} has no step {step} to go on from; `dayflow steps {run_id}` lists them")
 
-    async def reset(self, run_id: str, point: int) -> None:
+    async def reset(self, run_id: str, execution: str, point: int) -> None:
         """Reset a run. What people decided after the point is not decided again by itself."""
-        told = await self._describe(run_id, None)
         none_again = [
             ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL,
             ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_UPDATE,
@@ -231,7 +258,7 @@ class Dayflow:
         await self.client.workflow_service.reset_workflow_execution(
             ResetWorkflowExecutionRequest(
                 namespace=self.client.namespace,
-                workflow_execution=ExecutionId(workflow_id=run_id, run_id=told.run_id),
+                workflow_execution=ExecutionId(workflow_id=run_id, run_id=execution),
                 reason="dayflow reset",
                 workflow_task_finish_event_id=point,
                 request_id=str(uuid.uuid4()),
@@ -250,9 +277,10 @@ class Dayflow:
         )
         return bool(answer.pollers)
 
-    async def replay(self, run_id: str) -> Replayed:
-        """Replay a run's history against today's code."""
-        return await replay(run_id, self.client.namespace, await self.events(run_id))
+    async def divergence(self, run_id: str) -> str | None:
+        """Where today's code leaves a run's history, in any of its executions; None if it nowhere does."""
+        found = (run.divergence for run in await self.executions(run_id))
+        return next((divergence for divergence in found if divergence), None)
 
     async def _fetch(self, run_id: str, execution: str | None) -> tuple[Run, list[HistoryEvent]]:
         told = await self._describe(run_id, execution)
@@ -273,17 +301,24 @@ class Dayflow:
         replayed = await replay(told.id, self.client.namespace, events)
         end = _ENDS.get(events[-1].event_type) if events else None
         said = replayed.state is not None and replayed.state.closed
+        first, last = (events[0], events[-1]) if events else (HistoryEvent(), HistoryEvent())
+        came_from = first.workflow_execution_started_event_attributes.continued_execution_run_id
+        if replayed.state is None and came_from:  # no worker has taken this execution up yet
+            replayed.state = (await self.get(told.id, came_from)).state
+        next_one = last.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
         return Run(
             run_id=told.id,
             execution=told.run_id,
             task_queue=told.task_queue,
             open=end is None,
-            started_at=told.start_time,
+            started_at=replayed.state.started_at if replayed.state else told.start_time,
             state=replayed.state,
-            forced_end=end if not said else None,
+            forced_end=end if not said and not next_one else None,
             warning=_failing_task(events),
             divergence=replayed.divergence,
             other_executions=await self._others(told),
+            came_from=came_from or None,
+            went_on_in=next_one or None,
         )
 
     async def _feed(self, told: WorkflowExecution, events: list[HistoryEvent], grown: asyncio.Event) -> None:
@@ -330,9 +365,11 @@ def _failed_task(events: list[HistoryEvent]) -> int | None:
 
 
 def _newest_task(events: list[HistoryEvent]) -> int | None:
-    """The newest workflow task that scheduled an activity."""
+    """The newest workflow task that scheduled an activity, else the first one of an execution that went on."""
     points = (event.activity_task_scheduled_event_attributes.workflow_task_completed_event_id for event in events)
-    return max((point for point in points if point), default=None)
+    done = (event for event in events if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
+    first = next((event.event_id for event in done), None)
+    return max((point for point in points if point), default=first)
 
 
 def _failing_task(events: list[HistoryEvent]) -> str | None:

@@ -24,6 +24,9 @@ Status = Literal[
     "cancelled",
 ]
 OPEN: set[Status] = {"proposed", "awaiting_approval", "approved", "running", "unknown"}
+# Of the effects that are over, the next execution is told of this many, each with so much of its result.
+CARRIED_EFFECTS = 500
+CARRIED_CHARACTERS = 1_000
 
 
 class Action(BaseModel):
@@ -73,6 +76,10 @@ class Action(BaseModel):
         """What makes two actions of one run the same to a person: the intent, else tool and arguments."""
         return self.intent or self.arguments_sha256
 
+    def shortened(self) -> "Action":
+        """The same with the beginning of its result only."""
+        return self.model_copy(update={"result": self.result and self.result[:CARRIED_CHARACTERS]})
+
     def call(self) -> ToolCall:
         """The input of its activity."""
         return ToolCall(
@@ -107,6 +114,17 @@ class Actions(BaseModel):
         """The action of that id; one that was edited is found by its former ids too."""
         named = (one for one in reversed(self.all) if action_id == one.action_id or action_id in one.former_ids)
         return next(named, None)
+
+    def carried(self, step: int, named: set[str]) -> "Actions":
+        """What the next execution has to know: what is open, the newest step, the newest effects, and those named."""
+        effects = [one.action_id for one in self.all if one.effect][-CARRIED_EFFECTS:]
+        told = {*effects, *named}
+        kept = [
+            one if one.open or one.step == step else one.shortened()
+            for one in self.all
+            if one.open or one.step == step or one.action_id in told
+        ]
+        return Actions(all=kept, denied=self.denied)
 
     def of_status(self, *status: Status) -> list[Action]:
         """The actions that stand so."""

@@ -69,6 +69,7 @@ class Definition(BaseModel):
     run: the first execution run id, the same over continue-as-new and reset.
     search_attributes: whether the server knows Dayflow's search attributes; without, the run does without.
     simulated: the sandbox answers, not a language model.
+    events: how many events one execution may have before the run is continued as new; None is for benches.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -86,6 +87,7 @@ class Definition(BaseModel):
     requested_by: str | None = None
     search_attributes: bool = False
     simulated: bool = False
+    events: int | None = 2_000
 
     @property
     def plans(self) -> bool:

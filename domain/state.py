@@ -20,6 +20,8 @@ from domain.transcript import Transcript
 KEPT_BAD_MESSAGES = 100
 KEPT_CHARACTERS = 200
 LARGEST_MAX_TOKENS = 64_000
+# What the next execution is told of the steps before it: enough to know how often the model paused in a row.
+CARRIED_STEPS = 10
 
 _BEFORE_RUNNING = {Status.RECEIVED, Status.PLANNING}
 
@@ -130,6 +132,11 @@ class RunState(BaseModel):
     updated_at: datetime
 
     @property
+    def step(self) -> int:
+        """The number of the newest step, from 1; 0 before the first."""
+        return self.steps[-1].n if self.steps else 0
+
+    @property
     def closed(self) -> bool:
         """Whether the run has come to its end."""
         return self.status in CLOSED
@@ -187,7 +194,7 @@ class RunState(BaseModel):
     def next_call(self) -> ModelCall:
         """The model call that comes next. A call that fails is asked again under the same number."""
         return ModelCall(
-            step=len(self.steps) + 1,
+            step=self.step + 1,
             ask=self.asks + 1,
             epoch=self.transcript.epoch,
             length=len(self.transcript.messages),
@@ -209,12 +216,11 @@ class RunState(BaseModel):
             if step.stop_reason != "pause_turn":
                 break
             paused += 1
-        ids = (block["id"] for step in self.steps for block in step.assistant if block.get("type") == "tool_use")
         return loop.Facts(
             asks=self.asks_in_a_row,
             nudged=self.nudged,
             continuations=paused,
-            used_ids=frozenset(ids),
+            used_ids=self.transcript.tool_use_ids(),
         )
 
     def drop(self, answer: ModelAnswer, why: str) -> None:
@@ -233,7 +239,7 @@ class RunState(BaseModel):
     def take(self, answer: ModelAnswer, now: datetime) -> Step:
         """Accept an answer as the next step."""
         step = Step(
-            n=len(self.steps) + 1,
+            n=self.step + 1,
             ask=self.asks,
             stop_reason=answer.stop_reason,
             assistant=answer.content,
@@ -259,7 +265,7 @@ class RunState(BaseModel):
         return proposed
 
     def _action(self, position: int, call: dict[str, Any], now: datetime) -> Action:
-        step, tool = len(self.steps), self.frozen().tool(call["name"])
+        step, tool = self.step, self.frozen().tool(call["name"])
         sha256 = actions.arguments_digest(call["name"], call["input"])
         effect = tool is not None and tool.declares.kind == "effect"
         where = (self.namespace, self.first_execution_run_id, step, position, call["name"])
@@ -277,6 +283,17 @@ class RunState(BaseModel):
             idempotency_key=actions.idempotency_key(*where) if effect else None,
             requested_at=now,
         )
+
+    def unanswered(self) -> list[Action]:
+        """The actions of the newest step, if their results are not in the transcript yet."""
+        mine = [action for action in self.actions.all if action.step == self.step]
+        return mine if mine and not self.steps[-1].tool_results else []
+
+    def carried(self) -> "RunState":
+        """What the next execution begins with. Steps and actions that are over stay in the history of this one."""
+        planned = self.plan.results(self.actions) if self.plan else []
+        actions = self.actions.carried(self.step, {row["action_id"] for row in planned})
+        return self.model_copy(update={"steps": self.steps[-CARRIED_STEPS:], "actions": actions})
 
     def refusal(self, action: Action) -> str | None:
         """Why an action is answered without being run, if so."""
@@ -391,7 +408,7 @@ class RunState(BaseModel):
     def limit_reached(self, now: datetime) -> str | None:
         """Which limit forbids the next model call, if any."""
         used = {
-            "steps": len(self.steps),
+            "steps": self.step,
             "tokens": self.totals.usage.total,
             "usd": self.totals.cost_usd or 0,
             "seconds": (now - self.started_at).total_seconds(),

@@ -33,6 +33,11 @@ class Transcript(BaseModel):
         self.messages.append(message)
         self.head = digest.chain(self.head, message)
 
+    def tool_use_ids(self) -> frozenset[str]:
+        """The ids of all calls in it."""
+        said = (message["content"] for message in self.messages if message["role"] == "assistant")
+        return frozenset(block["id"] for content in said for block in content if block.get("type") == "tool_use")
+
     def page(self, start: int, end: int | None = None) -> Page:
         """Messages from `start` on, at least one and then as many as fit into one page."""
         stop = min(len(self.messages) if end is None else end, len(self.messages))

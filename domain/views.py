@@ -60,7 +60,7 @@ def record(state: RunState) -> dict[str, Any]:
         "requested_by": state.definition.requested_by if state.definition else None,
         "status": state.status.value,
         "reason": state.reason,
-        "step": len(state.steps),
+        "step": state.step,
         "totals": totals(state.totals),
         "waiting_for": waits.what if waits else None,
         "next_command": waits.command if waits else None,
@@ -105,21 +105,25 @@ def step(taken: Step) -> dict[str, Any]:
 
 
 def steps(state: RunState, start: int = 1, end: int | None = None) -> list[dict[str, Any]]:
-    """Steps `start` to `end`, both included, counted from 1."""
-    return [step(taken) for taken in state.steps[max(start, 1) - 1 : end]]
+    """Steps `start` to `end`, both included, counted from 1; of those that this execution knows."""
+    return [step(taken) for taken in _between(state, start, end)]
 
 
 def steps_page(state: RunState, start: int = 1, end: int | None = None) -> dict[str, Any]:
     """As many steps as fit into one page, at least one."""
     rows: list[dict[str, Any]] = []
     size = 0
-    wanted = state.steps[start - 1 : end]
+    wanted = _between(state, start, end)
     for row in map(step, wanted):
         size += len(digest.canonical(row))
         if rows and size > PAGE_BYTES:
             break
         rows.append(row)
-    return {"steps": rows, "next": start + len(rows) if len(rows) < len(wanted) else None}
+    return {"steps": rows, "next": wanted[len(rows)].n if len(rows) < len(wanted) else None}
+
+
+def _between(state: RunState, start: int, end: int | None) -> list[Step]:
+    return [taken for taken in state.steps if taken.n >= start and (end is None or taken.n <= end)]
 
 
 def pending(state: RunState, *, brief: bool = False) -> list[dict[str, Any]]:
@@ -177,7 +181,7 @@ def details(state: RunState) -> str:
     lines = [f"**{state.status.value}**" + (f": {state.reason}" if state.reason else "")]
     if state.definition:
         task = state.definition.task[:DETAIL_CHARACTERS]
-        lines.append(f"Agent `{state.definition.agent}`, step {len(state.steps)}. Task: {task}")
+        lines.append(f"Agent `{state.definition.agent}`, step {state.step}. Task: {task}")
     used = totals(state.totals)
     cost = "unknown" if used["cost_usd"] is None else f"${used['cost_usd']:.4f}"
     lines.append(f"Tokens {state.totals.usage.total:,}, cost {cost}.")

@@ -43,6 +43,9 @@ class Settings(BaseSettings):
         description="SQLAlchemy URL of the store (default: a SQLite file in the home)",
     )
     approvers: Path | None = Field(None, alias="DAYFLOW_APPROVERS", description="approvers file")
+    events: int = Field(
+        2_000, alias="DAYFLOW_EVENTS", ge=30, le=10_000, description="events of an execution before it continues as new"
+    )
     inbox: Path = Field(SAMPLES / "inbox", alias="DAYFLOW_INBOX", description="Maildir, mbox or folder of .eml files")
     calendar: Path = Field(SAMPLES / "calendar", alias="DAYFLOW_CALENDAR", description=".ics file or folder of them")
     sample_orders: Path = Field(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
@@ -14,23 +14,32 @@ from domain.tool import ToolResult, ToolSpec
 from workflows import steps
 
 
-class Acting:
-    """The actions of one run. `publish` shows the state to people."""
+class HandOver(Exception):
+    """This execution is long enough: what only waits goes on waiting in the next one."""
 
-    def __init__(self, state: RunState, publish: Callable[[], None]) -> None:
+
+class Acting:
+    """The actions of one run. `publish` shows the state to people; `due` says when to hand over."""
+
+    def __init__(self, state: RunState, publish: Callable[[], None], due: Callable[[], bool]) -> None:
         self._state = state
         self._publish = publish
+        self._due = due
 
-    async def run(self, calls: list[dict[str, Any]]) -> None:
-        """Run the calls of the newest step; their results go back in one turn, in call order."""
-        proposed = self._state.propose(calls, workflow.now())
-        outcomes = await asyncio.gather(*map(self._act, proposed), return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
-        self._state.answer_calls(proposed, workflow.now())
+    async def run(self, actions: list[Action]) -> None:
+        """Bring the actions of the newest step to their ends; the results go back in one turn, in call order.
+
+        Raises HandOver once nothing runs and something waits.
+        """
+        outcomes = await asyncio.gather(*map(self._act, actions), return_exceptions=True)
+        failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        for outcome in sorted(failed, key=lambda error: isinstance(error, HandOver)):
+            raise outcome
+        self._state.answer_calls(actions, workflow.now())
 
     async def _act(self, action: Action) -> None:
+        if not action.open:
+            return
         if refusal := self._state.refusal(action):
             self._state.end_without_running(action, "failed", refusal, workflow.now())
             return
@@ -52,9 +61,9 @@ class Acting:
                 raise asyncio.CancelledError
             if action.status == "unknown":
                 self._publish()
-                await workflow.wait_condition(lambda: action.status != "unknown")
+                await self._wait(lambda: action.status != "unknown")
             elif await self._cleared(action):
-                await workflow.wait_condition(lambda: not self._state.paused or not action.open)
+                await self._wait(lambda: not self._state.paused or not action.open)
                 if action.open:
                     self._outcome(action, await self._tool(action, tool))
 
@@ -73,6 +82,17 @@ class Acting:
 
     async def _cleared(self, action: Action) -> bool:
         """Whether the action may run now; False when it ended, or changed and has to be looked at again."""
+        if action.status != "awaiting_approval" and (seen := await self._looked_at(action)) is not None:
+            return seen
+        self._publish()
+        await self._decided(action)
+        self._publish()
+        return action.status == "approved"
+
+    async def _looked_at(self, action: Action) -> bool | None:
+        """The same as far as no person is needed; None once one is asked."""
+        if action.status == "approved":
+            return True
         if action.rule is None and action.conflict is None:
             return True
         prepared = await steps.prepare_action(action.preparation())
@@ -94,21 +114,22 @@ class Acting:
         if not approvals.needed(action):
             return True
         approvals.request(self._state, action, prepared, now)
-        self._publish()
-        await self._decided(action)
-        self._publish()
-        return action.status == "approved"
+        return None
 
     async def _decided(self, action: Action) -> None:
         """Wait for a person; the run's own clock says when it is too late."""
         asked = action.action_id
         left = action.expires_at - workflow.now() if action.expires_at else None
         try:
-            await workflow.wait_condition(
-                lambda: action.status != "awaiting_approval" or action.action_id != asked, timeout=left
-            )
+            await self._wait(lambda: action.status != "awaiting_approval" or action.action_id != asked, left)
         except TimeoutError:
             approvals.expire(self._state, action, workflow.now())
+
+    async def _wait(self, what: Callable[[], bool], left: timedelta | None = None) -> None:
+        """Wait for people, but in the next execution if this one gets too long."""
+        await workflow.wait_condition(lambda: what() or self._due(), timeout=left)
+        if not what():
+            raise HandOver
 
     async def _tool(self, action: Action, tool: ToolSpec) -> ToolResult:
         action.status = "running"

@@ -9,13 +9,14 @@ from temporalio.common import RawValue, SearchAttributeKey
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from domain import errors, loop, messages, views
+from domain.actions import Action
 from domain.messages import Message, Pause, RaiseBudget, Resume
 from domain.model import ModelAnswer
 from domain.request import LoadRequest
 from domain.state import QueuedMessage, RunError, RunState
 from domain.status import Status
 from workflows import steps
-from workflows.acting import Acting
+from workflows.acting import Acting, HandOver
 from workflows.hearing import Hearing
 
 AGENT = SearchAttributeKey.for_keyword("DayflowAgent")
@@ -35,29 +36,28 @@ PARKED = {"quota", "credentials", "needs repair", "model down"}
 class AgentRun:
     """One run of one agent. Its event history is the checkpoint."""
 
-    def __init__(self) -> None:
+    @workflow.init
+    def __init__(self, *raw: Any) -> None:
         info = workflow.info()
-        self.state = RunState(
+        self.state = _handed_over(raw) or RunState(
             namespace=info.namespace,
             run_id=info.workflow_id,
             first_execution_run_id=info.first_execution_run_id,
             started_at=info.workflow_start_time,
             updated_at=info.workflow_start_time,
         )
-        self._acting = Acting(self.state, self._publish)
+        self._acting = Acting(self.state, self._publish, self._hand_over_due)
         self._hearing = Hearing(self.state, self._publish)
         self._published: tuple[Any, ...] = ()
         self._published_at = info.workflow_start_time
-        self._pending: list[dict[str, Any]] = []
+        # What another execution published is not known here.
+        self._pending: list[dict[str, Any]] | None = None if info.continued_run_id else []
 
     @workflow.run
     async def run(self, *raw: Any) -> dict[str, Any]:
         """Load the agent, then step by step: hear people, ask the model, do what it calls for."""
         try:
-            await self._load(raw)
-            while not self.state.closed:
-                await self._boundary()
-                await self._step()
+            await self._live(raw)
         except workflow.NondeterminismError:
             raise
         except (Exception, asyncio.CancelledError) as error:
@@ -68,15 +68,35 @@ class AgentRun:
             self._failed(error)
         return await self._end()
 
+    async def _live(self, raw: Sequence[Any]) -> None:
+        try:
+            await self._begin(raw)
+            while not self.state.closed:
+                await self._boundary()
+                await self._step()
+        except HandOver:
+            await self._hand_over()
+
+    async def _begin(self, raw: Sequence[Any]) -> None:
+        """A run begins by its agent; the next execution of one with what the last one left open."""
+        if workflow.info().continued_run_id is None:
+            await self._load(raw)
+            return
+        self._publish()
+        if unanswered := self.state.unanswered():
+            await self._act(unanswered)
+
     async def _load(self, raw: Sequence[Any]) -> None:
         definition = await steps.load_agent(LoadRequest.of(self.state.first_execution_run_id, raw))
         self.state.begin(definition, workflow.now())
 
     async def _boundary(self) -> None:
-        """Between two steps: limits, a wish to pause, and what people said."""
+        """Between two steps: the length of this execution, limits, a wish to pause, and what people said."""
         while self._pause_if_due():
             self._publish()
             await self._paused()
+        if self._hand_over_due():
+            raise HandOver
         self.state.hear()
         self._publish()
 
@@ -92,9 +112,11 @@ class AgentRun:
     async def _paused(self) -> None:
         waits = steps.MODEL_DOWN_PAUSE if self.state.reason == "model down" else None
         try:
-            await workflow.wait_condition(lambda: not self.state.paused, timeout=waits)
+            await workflow.wait_condition(lambda: not self.state.paused or self._hand_over_due(), timeout=waits)
         except TimeoutError:
             self.state.go_on(workflow.now())
+        if self.state.paused:
+            raise HandOver
 
     async def _step(self) -> None:
         answer = await self._ask()
@@ -125,9 +147,7 @@ class AgentRun:
                 self.state.pause(reason, workflow.now(), self._error(reason, detail))
             case loop.RunTools(calls):
                 self.state.take(answer, workflow.now())
-                await self._acting.run(calls)
-                if self.state.winding_up:
-                    self.state.cancel(self.state.winding_up, workflow.now())
+                await self._act(self.state.propose(calls, workflow.now()))
             case loop.Continue():
                 self.state.take(answer, workflow.now())
             case loop.Finish():
@@ -137,12 +157,31 @@ class AgentRun:
                 self.state.take(answer, workflow.now())
                 self.state.fail(self._error(reason, detail), workflow.now())
 
+    async def _act(self, actions: list[Action]) -> None:
+        await self._acting.run(actions)
+        if self.state.winding_up:
+            self.state.cancel(self.state.winding_up, workflow.now())
+
     def _finish(self, end: loop.Finish) -> None:
         """End the run, unless someone said something that is not heard yet."""
         if self.state.queued:
             self.state.answer_strays(workflow.now())
         else:
             self.state.finish(end, workflow.now())
+
+    def _hand_over_due(self) -> bool:
+        """Whether this execution is long enough; a replay of it, and its limits, stay small."""
+        info, most = workflow.info(), self.state.frozen().events
+        if most is None:
+            return False
+        return info.get_current_history_length() >= most or info.is_continue_as_new_suggested()
+
+    async def _hand_over(self) -> None:
+        """Continue as new, once all that people sent is worked in."""
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        if workflow.cancellation_reason() is not None:  # a wish that the next execution would not know of
+            raise asyncio.CancelledError
+        workflow.continue_as_new(self.state.carried().model_dump(mode="json"))
 
     async def _cancelled(self) -> None:
         """The end that a person wanted; decisions that are being heard get their answer first."""
@@ -172,7 +211,7 @@ class AgentRun:
 
     def _error(self, kind: str, message: str, cause: ApplicationError | None = None) -> RunError:
         detail = cause.details[0] if cause and cause.details and isinstance(cause.details[0], dict) else {}
-        return RunError(kind=kind, message=message, step=len(self.state.steps), request_id=detail.get("request_id"))
+        return RunError(kind=kind, message=message, step=self.state.step, request_id=detail.get("request_id"))
 
     def _publish(self) -> None:
         """Show the state in the web UI and to `temporal workflow list`."""
@@ -184,7 +223,7 @@ class AgentRun:
             AGENT.value_set(definition.agent),
             STATUS.value_set(self.state.status.value),
             WAITING_FOR.value_set(steps.cut(waits.what, KEYWORD_BYTES) if waits else ""),
-            STEP.value_set(len(self.state.steps)),
+            STEP.value_set(self.state.step),
             TOKENS.value_set(self.state.totals.usage.total),
         )
         changed = [new for new in shown if new not in self._published]
@@ -301,6 +340,11 @@ class AgentRun:
     def decisions(self, *raw: Any) -> list[dict[str, Any]]:
         """Every decision, taken or refused, with its reason."""
         return views.decisions(self.state)
+
+
+def _handed_over(raw: Sequence[Any]) -> RunState | None:
+    """The state that the execution before this one left. Nobody who starts a run can set it."""
+    return RunState.model_validate(raw[0]) if workflow.info().continued_run_id else None
 
 
 def _range(raw: Sequence[Any], first: int) -> tuple[int, int | None]:

@@ -125,17 +125,17 @@ class Progress:
         if run.state is None:
             return
         if self._spinner:
-            self._spinner.update(f"{run.run_id}: {run.status.value}, step {len(run.state.steps)}")
+            self._spinner.update(f"{run.run_id}: {run.status.value}, step {run.state.step}")
         if self._verbose:
             self._print(run.state.steps)
 
     def _print(self, steps: "list[Step]") -> None:
-        for step in steps[self._shown :]:
+        for step in (step for step in steps if step.n > self._shown):
             output.say(step_line(step))
             for line in call_lines(step):
                 output.say(line)
             self._shown = step.n
-        for step in steps[self._answered :]:
+        for step in (step for step in steps if step.n > self._answered):
             if step.tool_results or step.stop_reason != "tool_use":
                 for line in result_lines(step):
                     output.say(line)

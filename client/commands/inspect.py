@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from client import output
+from client import chain, output
 from client.commands import common
 from client.output import Exit
 from domain import errors, views
@@ -153,19 +153,18 @@ def _trouble_lines(record: dict[str, Any]) -> list[str]:
 
 
 async def _steps(run_id: str, json: bool) -> None:
-    state = await _state(run_id)
+    taken = chain.steps(await _states(run_id))
     if json:
-        output.as_json(views.steps(state))
+        output.as_json([views.step(step) for step in taken])
         return
-    for step in state.steps:
+    for step in taken:
         output.say(common.step_line(step))
         for line in [*common.call_lines(step), *common.result_lines(step)]:
             output.say(line)
 
 
 async def _actions(run_id: str, json: bool) -> None:
-    state = await _state(run_id)
-    rows = [views.action(action) for action in state.actions.all]
+    rows = [views.action(action) for action in chain.actions(await _states(run_id))]
     if json:
         output.as_json(rows)
         return
@@ -214,20 +213,30 @@ async def _tasks(everything: bool, json: bool) -> None:
 
 async def _replay(run_id: str, json: bool) -> None:
     _, dayflow = await common.connected()
-    replayed = await dayflow.replay(run_id)
+    divergence = await dayflow.divergence(run_id)
     if json:
-        output.as_json({"run_id": run_id, "ok": replayed.divergence is None, "divergence": replayed.divergence})
-    elif replayed.divergence is None:
+        output.as_json({"run_id": run_id, "ok": divergence is None, "divergence": divergence})
+    elif divergence is None:
         output.say(f"{run_id}: ok, today's code goes the way of its history")
     else:
-        output.say(f"{run_id}: today's code leaves its history: {replayed.divergence}")
-    if replayed.divergence is not None:
+        output.say(f"{run_id}: today's code leaves its history: {divergence}")
+    if divergence is not None:
         raise SystemExit(int(Exit.FAILED))
 
 
 async def _state(run_id: str) -> "RunState":
+    """The state of the newest execution."""
     _, dayflow = await common.connected()
-    run = await dayflow.get(run_id)
+    return _begun(await dayflow.get(run_id))
+
+
+async def _states(run_id: str) -> "list[RunState]":
+    """The states of all executions that the run went through, oldest first."""
+    _, dayflow = await common.connected()
+    return [_begun(run) for run in await dayflow.executions(run_id)]
+
+
+def _begun(run: "Run") -> "RunState":
     if run.state is None:
-        raise errors.NotFound(f"{run_id} has not begun: no worker has taken it up. Start one with `dayflow up`.")
+        raise errors.NotFound(f"{run.run_id} has not begun: no worker has taken it up. Start one with `dayflow up`.")
     return run.state

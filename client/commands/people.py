@@ -290,12 +290,12 @@ async def _reset(run_id: str, at: int, fresh: bool) -> None:
     from store.ledger import Ledger
 
     _, dayflow = await common.connected()
-    point = await dayflow.reset_point(run_id, at)
+    execution, point = await dayflow.reset_point(run_id, at)
     if fresh:
         async with common.store() as store:
             dropped = await Ledger(store).forget(dayflow.client.namespace, run_id, at)
         output.say(f"{dropped} stored answers dropped: the model is asked, and paid, anew.")
-    await dayflow.reset(run_id, point)
+    await dayflow.reset(run_id, execution, point)
     output.say(
         f"{run_id} goes on from step {at}. `dayflow watch {run_id}` shows it, `dayflow resume {run_id}` works on it."
     )

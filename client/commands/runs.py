@@ -212,7 +212,7 @@ def _show_end(settings: "Settings", run: "Run", *, json: bool) -> None:
 
 
 def _stands_on(run: "Run", *, quiet: bool) -> int:
-    steps = len(run.state.steps) if run.state else 0
+    steps = run.state.step if run.state else 0
     tokens = run.state.totals.usage.total if run.state else 0
     if not quiet:
         output.say(f"{run.run_id}: goes on from {steps} recorded steps and {tokens:,} tokens; none is paid again.")

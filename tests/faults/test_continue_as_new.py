@@ -1,0 +1,147 @@
+"""A long run goes on in execution after execution, and nobody who looks at it or talks to it notices."""
+
+import json
+from collections import Counter
+
+import pytest
+from homes import Home, until
+from refunds import LEAD, Refund, asked, begin, signal
+from script import call, conversation, create_task, play, say, unique, use
+from witness import ends, look, requests, send, send_all, start, witness
+from workers import printed, working
+
+EVENTS = 60
+
+
+@pytest.fixture
+def short(new_home):
+    """A home whose executions are short, with a worker."""
+    home = new_home(DAYFLOW_EVENTS=str(EVENTS))
+    with working(home, "dayflow") as worker:
+        worker.ready()
+        yield home
+
+
+def long_run(home: Home, steps: int, *more) -> str:
+    """A run of so many steps, each with two reads; every tenth creates a task."""
+    task = unique("long")
+    turns = [call(use("read_tasks"), create_task(task) if n == 4 else use("read_tasks")) for n in range(steps)]
+    play(home, conversation(task, *turns, *more, say("That is all.")))
+    start(home, task, {"agent": "brief", "task": task, "limits": {"steps": 100}})
+    return task
+
+
+def test_every_step_is_told_once_and_in_order_over_all_executions(short):
+    run_id = long_run(short, 40)
+    ends(short, run_id)
+
+    seen = witness(short, run_id)
+    told = printed(short, "steps", run_id)
+    sent = requests(short, run_id)
+
+    assert [step["n"] for step in told] == list(range(1, 42))
+    assert len(seen.run.other_executions) >= 4
+    assert len(seen.events) < EVENTS + 30
+    assert len(sent) == 41
+    assert seen.record["step"] == 41
+    assert seen.record["totals"]["input_tokens"] == sum(request.outcome["usage"]["input_tokens"] for request in sent)
+    assert [message for step in told[:-1] for message in (step["assistant"], step["tool_results"])] == [
+        [{name: value for name, value in block.items() if name != "cache_control"} for block in message["content"]]
+        for message in sent[-1].messages[1:]
+    ]
+    assert len(printed(short, "actions", run_id)) == 80
+    assert [task for task in seen.tasks if task["source_id"] == run_id] != []
+    assert len(seen.commits) == 0 or len(seen.commits) == 1
+    assert printed(short, "replay", run_id)["ok"] is True
+    assert Counter(row["run_id"] for row in printed(short, "runs"))[run_id] == 1
+
+
+def test_words_that_arrive_in_a_hand_over_are_heard_once_each(short):
+    run_id = long_run(short, 25)
+    words = [f"word {n} of {run_id}" for n in range(60)]
+    until("it has begun", lambda: requests(short, run_id))
+    send_all(short, run_id, [("message", {"text": text, "from": "ana"}) for text in words])
+    ends(short, run_id)
+
+    heard = json.dumps(look(short, run_id).state.transcript.messages)
+
+    assert {text: heard.count(f"{text}\"") for text in words} == dict.fromkeys(words, 1)
+    assert witness(short, run_id).run.other_executions
+
+
+def test_a_run_that_waits_for_approval_outlives_any_number_of_signals(short):
+    refund = Refund("storm")
+    begin(short, refund)
+    pending = asked(short, refund)
+    send_all(short, refund.run_id, [("aprove", {"n": n}) for n in range(150)])
+    until("it went on in another execution", lambda: look(short, refund.run_id).other_executions)
+
+    waits = look(short, refund.run_id)
+    approval = {"action_id": pending["action_id"], "approver": LEAD}
+    send_all(short, refund.run_id, [("approve", approval)] * 3 + [("aprove", {"n": n}) for n in range(150)], at_once=True)
+    ends(short, refund.run_id)
+
+    seen = witness(short, refund.run_id)
+    assert waits.record()["status"] == "awaiting_approval"
+    assert waits.record()["pending_actions"][0]["requested_at"] == pending["requested_at"]
+    assert waits.record()["pending_actions"][0]["expires_at"] == pending["expires_at"]
+    assert len(seen.refunds) == 1
+    assert len(seen.mails) == 1
+    assert seen.record["refused_messages"]["count"] == 300
+    assert [one["accepted"] for one in printed(short, "decisions", refund.run_id)] == [True]
+    assert {action["status"] for action in printed(short, "actions", refund.run_id)} == {"done"}
+    assert seen.record["current_step"] == "5 of 5"
+
+
+def test_a_cancel_that_arrives_in_a_hand_over_ends_the_run(short):
+    refund = Refund("cancelled")
+    begin(short, refund)
+    asked(short, refund)
+    send_all(short, refund.run_id, [("aprove", {"n": n}) for n in range(50)], at_once=True)
+    short.dayflow("cancel", refund.run_id)
+
+    ends(short, refund.run_id, "cancelled")
+
+    assert witness(short, refund.run_id).refunds == []
+
+
+def test_a_paused_run_stays_paused_in_its_next_execution(short):
+    run_id = long_run(short, 10)
+    send(short, run_id, "pause", {"by": "ana"})
+    ends(short, run_id, "paused", "by ana")
+    send_all(short, run_id, [("resum", {"n": n}) for n in range(80)])
+    until("it went on in another execution", lambda: look(short, run_id).other_executions)
+
+    assert look(short, run_id).record()["reason"] == "by ana"
+    send(short, run_id, "resume", {"by": "ana"})
+    ends(short, run_id)
+
+
+def test_a_run_is_reset_to_a_step_of_an_earlier_execution(short):
+    run_id = long_run(short, 20)
+    ends(short, run_id)
+    before = witness(short, run_id)
+
+    short.dayflow("reset", run_id, "--at", "3")
+    ends(short, run_id)
+
+    after = witness(short, run_id)
+    assert after.run.execution != before.run.execution
+    assert [step["n"] for step in printed(short, "steps", run_id)] == list(range(1, 22))
+    assert len(after.requests) == len(before.requests)
+    assert len(after.commits) == len(before.commits)
+
+
+def test_kills_between_executions_repeat_nothing(new_home):
+    home = new_home(DAYFLOW_EVENTS=str(EVENTS))
+    task = unique("killed")
+    play(home, conversation(task, *[call(use("read_tasks"))] * 20, say("That is all.")))
+    start(home, task, {"agent": "brief", "task": task, "limits": {"steps": 100}})
+    for passed in (4, 1, 4, 5):
+        with working(home, "dayflow", DAYFLOW_CRASH_AT=f"step.end:{passed}") as worker:
+            worker.died()
+    with working(home, "dayflow"):
+        ends(home, task)
+
+    assert [request.place[0] for request in requests(home, task)] == list(range(1, 22))
+    assert signal(home, task, "message", {"text": "late", "from": "ana"}, code=1)

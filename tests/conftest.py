@@ -6,17 +6,7 @@ from pathlib import Path
 
 import orders
 import pytest
-from homes import Home
-
-
-@contextlib.contextmanager
-def running(home: Home) -> Iterator[Home]:
-    """The home with its server and its sandbox up; nothing is left running."""
-    home.dayflow("up", "--no-worker")
-    try:
-        yield home
-    finally:
-        home.dayflow("down", code=None)
+from homes import Home, running
 
 
 @pytest.fixture(scope="session")

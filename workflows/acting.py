@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
@@ -119,14 +119,16 @@ class Acting:
     async def _decided(self, action: Action) -> None:
         """Wait for a person; the run's own clock says when it is too late."""
         asked = action.action_id
-        left = action.expires_at - workflow.now() if action.expires_at else None
         try:
-            await self._wait(lambda: action.status != "awaiting_approval" or action.action_id != asked, left)
+            await self._wait(
+                lambda: action.status != "awaiting_approval" or action.action_id != asked, action.expires_at
+            )
         except TimeoutError:
             approvals.expire(self._state, action, workflow.now())
 
-    async def _wait(self, what: Callable[[], bool], left: timedelta | None = None) -> None:
-        """Wait for people, but in the next execution if this one gets too long."""
+    async def _wait(self, what: Callable[[], bool], end: datetime | None = None) -> None:
+        """Wait for people until then, but in the next execution if this one gets too long."""
+        left = end - workflow.now() if end else None
         await workflow.wait_condition(lambda: what() or self._due(), timeout=left)
         if not what():
             raise HandOver

@@ -153,3 +153,13 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 def pid_of(home: Home, part: str) -> int:
     """The process of a part of the home that runs in the background."""
     return int(json.loads((home.path / "run" / f"{part}.json").read_text())["pid"])
+
+
+@contextlib.contextmanager
+def running(home: Home) -> Iterator[Home]:
+    """The home with its server and its sandbox up; nothing is left running."""
+    home.dayflow("up", "--no-worker")
+    try:
+        yield home
+    finally:
+        home.dayflow("down", code=None)

@@ -11,6 +11,9 @@ from domain import errors
 from domain.spend import Price
 from domain.tool import Read, ToolSpec
 
+# An execution of so many events, some 130 steps, is replayed in less than a second.
+EVENTS = 2_000
+
 
 class Limits(BaseModel):
     """Where a run stops and asks. None is no limit."""
@@ -87,7 +90,7 @@ class Definition(BaseModel):
     requested_by: str | None = None
     search_attributes: bool = False
     simulated: bool = False
-    events: int | None = 2_000
+    events: int | None = EVENTS
 
     @property
     def plans(self) -> bool:

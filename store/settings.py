@@ -12,7 +12,7 @@ import tzlocal
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from domain import errors
+from domain import agent, errors
 
 SAMPLES = Path(__file__).resolve().parent.parent / "sandbox" / "samples"
 HIGHEST_PORT = 65535
@@ -44,7 +44,7 @@ class Settings(BaseSettings):
     )
     approvers: Path | None = Field(None, alias="DAYFLOW_APPROVERS", description="approvers file")
     events: int = Field(
-        2_000, alias="DAYFLOW_EVENTS", ge=30, le=10_000, description="events of an execution before it continues as new"
+        agent.EVENTS, alias="DAYFLOW_EVENTS", ge=30, le=10_000, description="events of an execution before it continues as new"
     )
     inbox: Path = Field(SAMPLES / "inbox", alias="DAYFLOW_INBOX", description="Maildir, mbox or folder of .eml files")
     calendar: Path = Field(SAMPLES / "calendar", alias="DAYFLOW_CALENDAR", description=".ics file or folder of them")

@@ -44,7 +44,7 @@ class Settings(BaseSettings):
     )
     approvers: Path | None = Field(None, alias="DAYFLOW_APPROVERS", description="approvers file")
     events: int = Field(
-        agent.EVENTS, alias="DAYFLOW_EVENTS", ge=30, le=10_000, description="events of an execution before it continues as new"
+        agent.EVENTS, alias="DAYFLOW_EVENTS", ge=30, le=10_000, description="events until a run continues as new"
     )
     inbox: Path = Field(SAMPLES / "inbox", alias="DAYFLOW_INBOX", description="Maildir, mbox or folder of .eml files")
     calendar: Path = Field(SAMPLES / "calendar", alias="DAYFLOW_CALENDAR", description=".ics file or folder of them")

@@ -64,6 +64,7 @@ async def host(
             agents.load,
             Model(settings, ledger, transcripts).call,
             people.check_authority,
+            people.check_raise,
             people.resolve_effect,
             *Runner(settings, store).activities(tools),
         ],

@@ -56,6 +56,7 @@ class Agents:
             max_tokens=found.max_tokens,
             tools=sorted(map(self._spec, found.tools), key=lambda tool: tool.name),
             limits=limits,
+            budget_role=found.budget_role,
             rules=self._rules(found),
             price=price,
             requested_by=wanted.requested_by,

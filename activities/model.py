@@ -7,6 +7,7 @@ from urllib.parse import quote
 import anthropic
 from anthropic.types import Message as ApiMessage
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from activities import cleaning, model_errors
 from activities.heartbeat import beating
@@ -48,9 +49,12 @@ class Model:
             entry = self._entry(call, definition, request)
             crash.point("model.begin")
             begun = await self._ledger.begin(entry)
-            if begun.result is None:
-                return await self._paid(call, entry, begun, request)
-            return _stored(begun)
+            if begun.result is not None:
+                return _stored(begun)
+            if call.most_lost is not None and len(begun.possibly_paid) > call.most_lost:
+                await self._ledger.fail(entry.key, "budget", attempt=begun.attempt)
+                raise _no_room(len(begun.possibly_paid))
+            return await self._paid(call, entry, begun, request)
 
     def _entry(self, call: ModelCall, definition: Definition, request: dict[str, Any]) -> Entry:
         info = activity.info()
@@ -190,6 +194,14 @@ def usage_of(message: ApiMessage) -> Usage:
         cache_read_tokens=used.cache_read_input_tokens or 0,
         cache_write_tokens=max(used.cache_creation_input_tokens or 0, hourly or 0),
         cache_write_1h_tokens=hourly or 0,
+    )
+
+
+def _no_room(lost: int) -> ApplicationError:
+    return ApplicationError(
+        f"{lost} attempts of this call gave no answer and may have been paid; the limits have no room for another",
+        type="budget",
+        non_retryable=True,
     )
 
 

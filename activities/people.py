@@ -1,4 +1,4 @@
-"""check_authority and resolve_effect: whether a person may decide, looked up outside the run."""
+"""check_authority, check_raise and resolve_effect: whether a person may decide, looked up outside the run."""
 
 import asyncio
 from decimal import Decimal
@@ -8,6 +8,7 @@ from temporalio import activity
 from activities import approvers
 from domain import errors
 from domain.decisions import Authority, Objection, Standing, same_person
+from domain.raises import ABOUT, VERDICT, Raise
 from domain.signature import Statement
 from store.effects import Effects
 from store.settings import Settings
@@ -25,6 +26,14 @@ class People:
         """Whether the approver is on the list, has the role for the amount, and has signed where a key is on file."""
         try:
             return Objection(why=await asyncio.to_thread(self._objection, asked, activity.info().namespace))
+        except errors.BadSetting as error:
+            return Objection(why=str(error))
+
+    @activity.defn(name="check_raise")
+    async def check_raise(self, asked: Raise) -> Objection:
+        """Whether whoever gives new limits is on the list, has the role, and has signed where a key is on file."""
+        try:
+            return Objection(why=await asyncio.to_thread(self._against, asked, activity.info().namespace))
         except errors.BadSetting as error:
             return Objection(why=str(error))
 
@@ -54,6 +63,20 @@ class People:
         elif not await self._effects.fail(key, f"not done, says {by}") and not asked.changed:
             return "it happened: its answer came in the meantime; resolve it as done"
         return None
+
+    def _against(self, asked: Raise, namespace: str) -> str | None:
+        known = approvers.load(self._settings)
+        if why := known.may(asked.by, asked.role):
+            return why
+        statement = Statement(
+            namespace=namespace,
+            first_execution_run_id=asked.run,
+            action_id=ABOUT,
+            arguments_sha256=asked.sha256,
+            verdict=VERDICT,
+            approver=asked.by,
+        )
+        return known.verify(asked.by, statement.signed, asked.signature)
 
     def _objection(self, asked: Authority, namespace: str) -> str | None:
         known, decision = approvers.load(self._settings), asked.decision

@@ -77,7 +77,7 @@ class Run:
     def waits(self) -> bool:
         """Whether nothing goes on until a person does something."""
         waiting = (Status.PAUSED, Status.AWAITING_APPROVAL, Status.AWAITING_RESOLUTION)
-        if self.went_on_in or self.state is None:
+        if self.went_on_in or self.state is None or self.state.hearing:
             return False
         return self.status in waiting and not self.state.actions.of_status("running")
 

@@ -51,7 +51,10 @@ class Rule(BaseModel):
 
 
 class Agent(BaseModel):
-    """An agent as its file in `domain/agents/` states it. `task` is what a run does that names no task."""
+    """An agent as its file in `domain/agents/` states it. `task` is what a run does that names no task.
+
+    budget_role: who may give a run new limits; None is whoever can reach it.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -63,6 +66,7 @@ class Agent(BaseModel):
     model: str = "claude-sonnet-5-5"
     max_tokens: int = 8_192
     limits: Limits = Limits(steps=50)
+    budget_role: str | None = None
     rules: tuple[Rule, ...] = ()
 
 
@@ -85,6 +89,7 @@ class Definition(BaseModel):
     max_tokens: int
     tools: list[ToolSpec]
     limits: Limits
+    budget_role: str | None = None
     rules: list[Rule] = []
     price: Price | None
     requested_by: str | None = None

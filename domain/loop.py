@@ -71,12 +71,14 @@ class Facts:
     asks: how often this step was asked since it began or was last resumed, this answer included.
     continuations: how many `pause_turn` came in a row before this answer.
     used_ids: every tool_use id of the transcript.
+    no_more_room: why a cut answer cannot be asked again with more room, if so.
     """
 
     asks: int
     nudged: bool
     continuations: int
     used_ids: frozenset[str]
+    no_more_room: str | None = None
 
 
 def decide(answer: ModelAnswer, facts: Facts) -> Move:
@@ -120,6 +122,8 @@ def _tools(answer: ModelAnswer, facts: Facts) -> Move:
 
 
 def _cut(answer: ModelAnswer, facts: Facts) -> Move:
+    if facts.no_more_room:
+        return Park("budget", facts.no_more_room)
     return _again("the answer was cut at max_tokens", facts.asks, MAX_ASKS, larger=True)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from domain import errors, request
+from domain.agent import Limits
 from domain.request import UNDECODABLE, Name, explain
 
 MAX_MESSAGE = 20_000
@@ -38,13 +39,19 @@ class Message(Signal):
 
 
 class RaiseBudget(Signal):
-    """`raise_budget {by, tokens?, usd?, steps?, seconds?}`: the new limits of the whole run."""
+    """`raise_budget {by, tokens?, usd?, steps?, seconds?, signature?}`: the new limits of the whole run."""
 
     by: Name
     tokens: Annotated[int, Field(gt=0)] | None = None
     usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     steps: Annotated[int, Field(gt=0)] | None = None
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    signature: Annotated[str, StringConstraints(max_length=200)] | None = None
+
+    @property
+    def limits(self) -> Limits:
+        """Those that are named."""
+        return Limits(tokens=self.tokens, usd=self.usd, steps=self.steps, seconds=self.seconds)
 
 
 def not_one_object(raw: Sequence[Any]) -> str:

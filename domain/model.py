@@ -13,7 +13,7 @@ class ModelCall(BaseModel):
     """Input of `call_model`: the transcript by reference, never the messages themselves.
 
     epoch rises with each compaction; the first `length` messages of that epoch, chained after the definition,
-    have the sha256 `digest`.
+    have the sha256 `digest`. most_lost: how many attempts may be lost until the run's budget has no room for another.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -24,6 +24,7 @@ class ModelCall(BaseModel):
     length: int
     digest: str
     max_tokens: int
+    most_lost: int | None = None
 
 
 class ModelAnswer(BaseModel):

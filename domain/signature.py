@@ -14,7 +14,8 @@ FORM = b"dayflow decision 1\n"
 class Statement:
     """What a signed decision says.
 
-    arguments_sha256: the whole digest of the arguments that are decided about; of an edit, that of the new ones.
+    arguments_sha256: the whole digest of the arguments that are decided about; of an edit, that of the new ones; of a
+    raise, that of the limits.
     expires_at: has to know its zone; equal moments in other zones are signed alike.
     """
 
@@ -22,7 +23,7 @@ class Statement:
     first_execution_run_id: str
     action_id: str
     arguments_sha256: str
-    verdict: Literal["approve", "deny", "edit"]
+    verdict: Literal["approve", "deny", "edit", "raise_budget"]
     approver: str
     decision_id: str | None = None
     expires_at: datetime | None = None

@@ -64,6 +64,11 @@ class Price(BaseModel):
             + usage.cache_write_1h_tokens * self.cache_write_1h
         ) / TOKENS_PER_UNIT
 
+    def most(self, usage: Usage) -> Decimal:
+        """Dollars of one call at the most: its input may have to be written into the cache."""
+        written = Usage(cache_write_tokens=usage.prompt, output_tokens=usage.output_tokens)
+        return max(self.cost(usage), self.cost(written))
+
 
 def _price(model: str, since: str, *dollars: str, above: tuple[int, Price] | None = None) -> Price:
     names = ("input", "output", "cache_write", "cache_write_1h", "cache_read")
@@ -95,16 +100,23 @@ PRICES = {
 
 
 class PossiblyPaid(BaseModel):
-    """Attempts that were sent and gave no answer: the provider may have charged them."""
+    """Attempts that were sent and gave no answer: the provider may have charged them.
+
+    usage: what they were seen to reach. held: what was reserved for them, which is what they count against the limits.
+    """
 
     calls: int = 0
     usage: Usage = Usage()
+    held: Usage = Usage()
+    held_usd: Decimal = Decimal(0)
 
-    def add(self, attempts: list[Usage]) -> None:
+    def add(self, attempts: list[Usage], reserved: Usage, price: Price | None) -> None:
         """Count these attempts, each with the usage that it was seen to reach."""
         self.calls += len(attempts)
         for usage in attempts:
             self.usage += usage
+            self.held += reserved
+            self.held_usd += price.most(reserved) if price else 0
 
 
 class Totals(BaseModel):

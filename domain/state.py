@@ -1,19 +1,22 @@
 """The state: everything that a run knows about itself, in one object. Record, steps and actions are views of it."""
 
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from domain import actions, digest, loop, transcript
+from domain import actions, budget, digest, loop, transcript
 from domain.actions import Action, Actions
 from domain.actions import Status as ActionStatus
 from domain.agent import Definition, Limits
+from domain.budget import Clock, Measured, Reservation, Used, Wanted
 from domain.decisions import Rulings
+from domain.guards import Guards
 from domain.model import ModelAnswer, ModelCall
 from domain.plan import Plan
 from domain.spend import Totals, Usage
-from domain.status import CLOSED, Status, allowed
+from domain.status import CLOSED, WAITING, Status, allowed
 from domain.tool import Read, ToolResult
 from domain.transcript import Transcript
 
@@ -100,7 +103,11 @@ class QueuedMessage(BaseModel):
 
 
 class RunState(BaseModel):
-    """One run. Changed only through its methods, only by the workflow."""
+    """One run. Changed only through its methods, only by the workflow.
+
+    reservation: what the newest model call may take, or why it is not sent. measured: what the API counted last.
+    hearing: how many words of people are being judged right now.
+    """
 
     namespace: str
     run_id: str
@@ -121,6 +128,11 @@ class RunState(BaseModel):
     nudged: bool = False
     max_tokens: int = 0
     totals: Totals = Totals()
+    reservation: Reservation | None = None
+    measured: Measured | None = None
+    clock: Clock = Clock()
+    guards: Guards = Guards()
+    hearing: int = 0
     queued: list[QueuedMessage] = []
     pause_requested_by: str | None = None
     winding_up: str | None = None
@@ -160,6 +172,7 @@ class RunState(BaseModel):
         if status == Status.PAUSED and self.status != Status.PAUSED:
             self.before_pause = self.status
         self.status, self.reason, self.updated_at = status, reason, now
+        self.clock.turn(now, waits=status in WAITING)
         return True
 
     def pause(self, reason: str, now: datetime, error: RunError | None = None) -> None:
@@ -178,6 +191,7 @@ class RunState(BaseModel):
         self.pause_requested_by = None
         self.error = None
         self.asks_in_a_row = 0
+        self.guards = self.guards.after(self.reason)
         if self.status == Status.PAUSED:
             self.move(self.before_pause or Status.RUNNING, now)
             self.settle_status(now)
@@ -199,15 +213,49 @@ class RunState(BaseModel):
             epoch=self.transcript.epoch,
             length=len(self.transcript.messages),
             digest=self.transcript.head,
-            max_tokens=self.max_tokens,
+            max_tokens=self.reservation.max_tokens if self.reservation else self.max_tokens,
+            most_lost=self.reservation.most_lost if self.reservation else None,
         )
+
+    def used(self, now: datetime) -> Used:
+        """What counts against the limits."""
+        totals, lost = self.totals, self.totals.possibly_paid
+        return Used(
+            steps=self.step,
+            tokens=totals.usage.total + lost.held.total,
+            usd=None if totals.cost_usd is None else totals.cost_usd + lost.held_usd,
+            seconds=self.clock.worked(self.started_at, now),
+            lost=lost.calls,
+        )
+
+    def reserve(self, now: datetime) -> Reservation:
+        """Hold as much for the next call as the limits leave room for."""
+        wanted = Wanted(
+            input_tokens=self._input_tokens(),
+            max_tokens=self.max_tokens,
+            least=min(self.frozen().max_tokens, budget.LEAST_ANSWER),
+        )
+        self.reservation = budget.reserve(self.limits, self.used(now), wanted, self.frozen().price)
+        return self.reservation
+
+    def _input_tokens(self) -> int:
+        """About how many tokens the next request has: what was counted last, and an estimate of what came since."""
+        known, messages = self.measured, self.transcript.messages
+        if known is None or known.epoch != self.transcript.epoch:
+            return budget.estimate_request(self.frozen(), messages)
+        return known.tokens + budget.estimate(messages[known.length :])
 
     def count(self, answer: ModelAnswer) -> None:
         """Settle what an answer cost, and what may have been paid on the way to it."""
         self.asks += 1
         self.asks_in_a_row += 1
+        self._measure(answer.usage.prompt)
         self.totals.add(answer.usage, self.frozen().price)
-        self.totals.possibly_paid.add(answer.possibly_paid)
+        reserved = self.reservation.usage if self.reservation else Usage()
+        self.totals.possibly_paid.add(answer.possibly_paid, reserved, self.frozen().price)
+
+    def _measure(self, tokens: int) -> None:
+        self.measured = Measured(epoch=self.transcript.epoch, length=len(self.transcript.messages), tokens=tokens)
 
     def facts(self) -> loop.Facts:
         """What bears on the meaning of the newest answer."""
@@ -221,6 +269,7 @@ class RunState(BaseModel):
             nudged=self.nudged,
             continuations=paused,
             used_ids=self.transcript.tool_use_ids(),
+            no_more_room=self.reservation.cut if self.reservation else None,
         )
 
     def drop(self, answer: ModelAnswer, why: str) -> None:
@@ -253,6 +302,7 @@ class RunState(BaseModel):
         self.steps.append(step)
         if answer.content:
             self.transcript.append(transcript.assistant(answer.content))
+            self._measure(answer.usage.prompt + answer.usage.output_tokens)
         self.refused, self.asks, self.asks_in_a_row, self.nudged = [], 0, 0, False
         self.max_tokens = self.frozen().max_tokens
         self.updated_at = now
@@ -300,6 +350,8 @@ class RunState(BaseModel):
         tool = self.frozen().tool(action.tool)
         known = [tool.name for tool in self.frozen().tools]
         if reason := loop.refuse_call(action.position, tool, action.tool, known):
+            return reason
+        if reason := self.guards.refusal(action):
             return reason
         if action.effect and self.status == Status.PLANNING:
             return "Not run: propose the plan first."
@@ -349,6 +401,7 @@ class RunState(BaseModel):
         ]
         self.steps[-1].tool_results = results
         self.transcript.append(transcript.user(results))
+        self.guards.note(settled, {tool.name for tool in self.frozen().tools})
         self.updated_at = now
 
     def answer_strays(self, now: datetime) -> None:
@@ -361,6 +414,11 @@ class RunState(BaseModel):
             self.end_without_running(action, "failed", "Not run: the turn had ended.", now)
         self.answer_calls(proposed, now)
 
+    def stuck(self) -> tuple[str, str] | None:
+        """The reason and the words with which the run stands still behind its newest step, if it leads nowhere."""
+        newest = takewhile(lambda action: action.step == self.step, reversed(self.actions.all))
+        return self.guards.stuck(list(newest))
+
     def queue(self, message: QueuedMessage) -> None:
         """Keep what a person said until the next step boundary."""
         self.queued.append(message)
@@ -371,6 +429,7 @@ class RunState(BaseModel):
             return
         if self.queued:
             self.actions.denied = {}
+            self.guards = Guards()
         for message in self.queued:
             self.transcript.append(transcript.user_text(f"Message from {message.sender}:\n{message.text}"))
         self.queued = []
@@ -400,21 +459,3 @@ class RunState(BaseModel):
         for action in self.actions.of_status("running"):
             action.status = "unknown" if action.effect else "cancelled"
         self.move(Status.CANCELLED, now, reason)
-
-    def raise_limits(self, more: dict[str, float]) -> None:
-        """Replace the limits that are named here."""
-        self.limits = self.limits.model_copy(update=more)
-
-    def limit_reached(self, now: datetime) -> str | None:
-        """Which limit forbids the next model call, if any."""
-        used = {
-            "steps": self.step,
-            "tokens": self.totals.usage.total,
-            "usd": self.totals.cost_usd or 0,
-            "seconds": (now - self.started_at).total_seconds(),
-        }
-        for name, amount in used.items():
-            limit = getattr(self.limits, name)
-            if limit is not None and amount >= limit:
-                return f"{name}: {float(amount):g} of {limit:g} used"
-        return None

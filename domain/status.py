@@ -38,6 +38,7 @@ MOVES: dict[Status, set[Status]] = {
     Status.CANCELLED: set(),
 }
 
+WAITING = {Status.PAUSED, Status.AWAITING_APPROVAL, Status.AWAITING_RESOLUTION}
 CLOSED = {Status.DONE, Status.FAILED, Status.CANCELLED}
 
 

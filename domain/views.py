@@ -38,14 +38,22 @@ def waiting(state: RunState) -> Waiting | None:
         first = state.actions.of_status("unknown")[0]
         what = f"resolution of {first.action_id} ({first.tool})"
         return Waiting(what=what, command=f"dayflow resolve {run} {first.action_id} --done|--not-done --as NAME")
-    if state.status == Status.PAUSED and state.reason == "budget" and state.error:
-        limit = state.error.message.partition(":")[0]
-        return Waiting(what="budget", command=f"dayflow raise-budget {run} --{limit} N")
+    if state.status == Status.PAUSED and state.reason == "budget" and (more := _raise(state)):
+        return Waiting(what="budget", command=f"dayflow raise {run} {more}")
     if state.status == Status.PAUSED:
         return Waiting(what=state.reason or "a person", command=f"dayflow resume {run}")
     if state.status == Status.FAILED and state.definition is not None:
         return Waiting(what=state.reason or "a person", command=f"dayflow resume {run}")
     return None
+
+
+def _raise(state: RunState) -> str | None:
+    """The options that give the run a limit with which it can go on."""
+    bound = state.reservation.bound if state.reservation else None
+    if bound is None:
+        return None
+    by = " --by NAME" if state.definition and state.definition.budget_role else ""
+    return f"--{bound.limit} {bound.proposal}{by}"
 
 
 def record(state: RunState) -> dict[str, Any]:
@@ -62,6 +70,8 @@ def record(state: RunState) -> dict[str, Any]:
         "reason": state.reason,
         "step": state.step,
         "totals": totals(state.totals),
+        "limits": state.limits.model_dump(mode="json"),
+        "used": _used(state),
         "waiting_for": waits.what if waits else None,
         "next_command": waits.command if waits else None,
         "plan": state.plan.model_dump(mode="json")["items"] if state.plan else None,
@@ -78,13 +88,20 @@ def record(state: RunState) -> dict[str, Any]:
 
 
 def totals(used: Totals) -> dict[str, Any]:
-    """Tokens and dollars; what was possibly paid besides stands apart and is in no other number."""
+    """Tokens and dollars; what was possibly paid besides stands apart. `held_tokens` of it count against the limits."""
     maybe = used.possibly_paid
     return {
         **_tokens(used.usage),
         "cost_usd": None if used.cost_usd is None else round(float(used.cost_usd), 6),
-        "possibly_paid": {"calls": maybe.calls, **_tokens(maybe.usage)},
+        "possibly_paid": {"calls": maybe.calls, **_tokens(maybe.usage), "held_tokens": maybe.held.total},
     }
+
+
+def _used(state: RunState) -> dict[str, Any]:
+    """What counts against the limits, as it stood when something last happened."""
+    used = state.used(state.updated_at)
+    usd = None if used.usd is None else round(float(used.usd), 6)
+    return {"steps": used.steps, "tokens": used.tokens, "usd": usd, "seconds": round(used.seconds, 3)}
 
 
 def step(taken: Step) -> dict[str, Any]:

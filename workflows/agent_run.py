@@ -10,7 +10,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 from domain import errors, loop, messages, views
 from domain.actions import Action
-from domain.messages import Message, Pause, RaiseBudget, Resume
+from domain.messages import Message, Pause, Resume
 from domain.model import ModelAnswer
 from domain.request import LoadRequest
 from domain.state import QueuedMessage, RunError, RunState
@@ -29,7 +29,7 @@ KEYWORD_BYTES = 200
 SAID = 3
 
 # Failures of a model call that a person, or time, can mend: the run stands still and stays open.
-PARKED = {"quota", "credentials", "needs repair", "model down"}
+PARKED = {"quota", "budget", "credentials", "needs repair", "model down"}
 
 
 @workflow.defn(name="AgentRun")
@@ -91,7 +91,7 @@ class AgentRun:
         self.state.begin(definition, workflow.now())
 
     async def _boundary(self) -> None:
-        """Between two steps: the length of this execution, limits, a wish to pause, and what people said."""
+        """Between two steps: the length of this execution, a wish to pause, and what people said."""
         while self._pause_if_due():
             self._publish()
             await self._paused()
@@ -105,8 +105,6 @@ class AgentRun:
             return True
         if by := self.state.pause_requested_by:
             self.state.pause(f"by {by}", workflow.now())
-        elif over := self.state.limit_reached(workflow.now()):
-            self.state.pause("budget", workflow.now(), self._error("budget", over))
         return self.state.paused
 
     async def _paused(self) -> None:
@@ -127,7 +125,11 @@ class AgentRun:
         await self._follow(move, answer)
 
     async def _ask(self) -> ModelAnswer | None:
-        """The model's answer; None when the call failed and the run stands still."""
+        """The model's answer; None when the limits have no room for it or it failed, and the run stands still."""
+        reserved = self.state.reserve(workflow.now())
+        if not reserved.max_tokens:
+            self.state.pause("budget", workflow.now(), self._error("budget", str(reserved.bound)))
+            return None
         try:
             return await steps.call_model(self.state.next_call())
         except ActivityError as error:
@@ -161,6 +163,8 @@ class AgentRun:
         await self._acting.run(actions)
         if self.state.winding_up:
             self.state.cancel(self.state.winding_up, workflow.now())
+        elif stuck := self.state.stuck():
+            self.state.pause(stuck[0], workflow.now(), self._error(*stuck))
 
     def _finish(self, end: loop.Finish) -> None:
         """End the run, unless someone said something that is not heard yet."""
@@ -263,12 +267,9 @@ class AgentRun:
             self.state.queue(QueuedMessage(text=said.text, sender=said.sender))
 
     @workflow.signal
-    def raise_budget(self, *raw: Any) -> None:
-        """`{by, tokens?, usd?, steps?, seconds?}`: new limits; a run paused for its budget goes on."""
-        if wish := self._parse("raise_budget", RaiseBudget, raw):
-            self.state.raise_limits(wish.model_dump(exclude={"by"}, exclude_none=True))
-            if self.state.reason == "budget":
-                self.state.go_on(workflow.now())
+    async def raise_budget(self, *raw: Any) -> None:
+        """`{by, tokens?, usd?, steps?, seconds?, signature?}`: new limits; a run paused for its budget goes on."""
+        await self._hearing.raise_budget(raw)
 
     @workflow.signal
     async def approve(self, *raw: Any) -> None:

@@ -1,20 +1,22 @@
-"""Hearing: decisions and resolutions, one after the other in the order in which they came; each leaves a trace."""
+"""Hearing: decisions, resolutions and raises, one after the other as they came; each leaves a trace."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from temporalio import workflow
 
-from domain import approvals, decisions, errors, messages
+from domain import approvals, decisions, errors, messages, raises
 from domain.actions import Action
 from domain.decisions import Decision, Resolution, Ruling, Verdict
+from domain.messages import RaiseBudget
 from domain.state import RunState
 from workflows import steps
 
 
 class Hearing:
-    """What people decide about one run's actions."""
+    """What people decide about one run's actions and its budget."""
 
     def __init__(self, state: RunState, publish: Callable[[], None]) -> None:
         self._state = state
@@ -23,7 +25,7 @@ class Hearing:
 
     async def decide(self, verdict: Verdict | None, raw: Sequence[Any]) -> Ruling:
         """Take a decision or refuse it, with the reason; the same decision again changes nothing."""
-        async with self._turn:
+        async with self._in_turn():
             ruling = await self._ruling(verdict, raw)
         self._publish()
         return ruling
@@ -59,7 +61,7 @@ class Hearing:
         except errors.BadRequest as error:
             self._state.bad_messages.add("resolve", list(raw), str(error), workflow.now())
             return
-        async with self._turn:
+        async with self._in_turn():
             why = await self._resolved(resolution)
         if why is not None:
             approvals.resolved(self._state, resolution, why, workflow.now(), accepted=False)
@@ -75,6 +77,39 @@ class Hearing:
             return objection.why
         approvals.resolve(self._state, action, resolution, workflow.now())
         return None
+
+    async def raise_budget(self, raw: Sequence[Any]) -> None:
+        """A person gives the run new limits, once it is known who may."""
+        try:
+            wish = messages.parse(RaiseBudget, raw)
+        except errors.BadRequest as error:
+            self._state.bad_messages.add(raises.VERDICT, list(raw), str(error), workflow.now())
+            return
+        await workflow.wait_condition(lambda: self._state.definition is not None or self._state.closed)
+        async with self._in_turn():
+            why = await self._unraised(wish)
+            if why is None:
+                raises.take(self._state, wish, workflow.now())
+            else:
+                raises.rule(self._state, wish, why, workflow.now(), accepted=False)
+        self._publish()
+
+    async def _unraised(self, wish: RaiseBudget) -> str | None:
+        """Why the limits stay as they are, if so."""
+        why = raises.objection(self._state, wish, workflow.now())
+        if why is not None or (asked := raises.to_check(self._state, wish)) is None:
+            return why
+        # While the role was looked up, more was used.
+        return (await steps.check_raise(asked)).why or raises.objection(self._state, wish, workflow.now())
+
+    @asynccontextmanager
+    async def _in_turn(self) -> AsyncIterator[None]:
+        self._state.hearing += 1
+        try:
+            async with self._turn:
+                yield
+        finally:
+            self._state.hearing -= 1
 
     def _waiting(self, resolution: Resolution) -> Action | None:
         action = self._state.actions.find(resolution.action_id)

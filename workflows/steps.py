@@ -11,6 +11,7 @@ from temporalio.common import RetryPolicy
 from domain.agent import Definition
 from domain.decisions import Authority, Objection, Standing
 from domain.model import ModelAnswer, ModelCall
+from domain.raises import Raise
 from domain.request import LoadRequest
 from domain.tool import Preparation, Prepared, Read, ToolCall, ToolResult, ToolSpec
 
@@ -21,7 +22,7 @@ SUMMARY_BYTES = 200
 
 # Failures that no retry heals. The names are `type` of an ApplicationError; the last two are the SDK's own. One that
 # "needs repair" is not among them: it says itself whether it is final, or may be tried once more.
-FINAL = ["refused", "quota", "credentials", "changed arguments", "PayloadsTooLarge", "PayloadSizeError"]
+FINAL = ["refused", "quota", "budget", "credentials", "changed arguments", "PayloadsTooLarge", "PayloadSizeError"]
 
 # A lost worker is found by the heartbeat; an attempt of the model may stream for this long. A killed worker is no
 # failure of the model: the activity counts real failures in the ledger, and says itself which one is the last.
@@ -124,6 +125,19 @@ async def resolve_effect(asked: Standing) -> Objection:
         summary=cut(
             f"{asked.resolution.action_id}: {asked.resolution.outcome}, says {asked.resolution.by}", SUMMARY_BYTES
         ),
+    )
+    return objection
+
+
+async def check_raise(asked: Raise) -> Objection:
+    """Whether a person may give the run new limits."""
+    objection: Objection = await workflow.execute_activity(
+        "check_raise",
+        asked,
+        result_type=Objection,
+        start_to_close_timeout=LOOK_ATTEMPT,
+        retry_policy=LOAD_RETRIES,
+        summary=cut(f"new limits by {asked.by}", SUMMARY_BYTES),
     )
     return objection
 

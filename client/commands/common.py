@@ -1,6 +1,8 @@
 """What the commands share: connecting, following a run on the screen, and how its end is shown."""
 
 import asyncio
+import getpass
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -33,6 +35,14 @@ EXIT_CODES = {
     Status.AWAITING_RESOLUTION: Exit.WAITING,
 }
 SHOWN_CHARACTERS = 160
+
+
+def user() -> str:
+    """Who types, as the system knows them."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def run_async(work: Coroutine[Any, Any, None]) -> None:

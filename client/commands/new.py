@@ -15,7 +15,7 @@ from domain import errors
 
 NAME = re.compile(r"[a-z][a-z0-9_]{1,27}")
 # Activities that are no tools.
-RESERVED = {"load_agent", "call_model", "prepare_action", "check_authority", "resolve_effect"}
+RESERVED = {"load_agent", "call_model", "prepare_action", "check_authority", "check_raise", "resolve_effect"}
 
 
 class Safety(StrEnum):

@@ -1,4 +1,4 @@
-"""Commands by which people decide: approvals, approve, deny, edit, decisions, resolve, keys, reset."""
+"""Commands by which people decide: approvals, approve, deny, edit, decisions, resolve, raise, keys, reset."""
 
 import asyncio
 import json as jsons
@@ -39,6 +39,7 @@ def register(app: typer.Typer) -> None:
     app.command()(edit)
     app.command()(decisions)
     app.command()(resolve)
+    app.command("raise")(raise_limits)
     app.command()(reset)
     keys = typer.Typer(no_args_is_help=True, help="Key pairs, by which decisions are signed.")
     keys.command("new")(new_key)
@@ -111,6 +112,27 @@ def resolve(
     if done is None:
         output.fail("say --done or --not-done")
     common.run_async(_resolve(run_id, action_id, "done" if done else "not_done", result, by))
+
+
+def raise_limits(
+    run_id: RunArgument,
+    tokens: Annotated[int | None, typer.Option(min=1, help="New limit of tokens for the whole run.")] = None,
+    usd: Annotated[float | None, typer.Option(min=0, help="New limit of dollars.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="New limit of steps.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="New limit of time.")] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", "--as", envvar="DAYFLOW_AS", help="Who gives it (default: your user name).")
+    ] = None,
+) -> None:
+    """Give a run new limits; they count for the whole run. One that is paused for its budget goes on.
+
+    Example: `dayflow raise r-1042 --tokens 600000 --by lead@example.com`
+    """
+    given = {"tokens": tokens, "usd": usd, "steps": steps, "seconds": seconds}
+    limits = {name: value for name, value in given.items() if value}
+    if not limits:
+        output.fail("name a new limit, such as --tokens 600000")
+    common.run_async(_raise(run_id, by or common.user(), limits))
 
 
 def reset(
@@ -257,23 +279,59 @@ async def _resolve(run_id: str, action_id: str | None, outcome: str, result: str
     run = await dayflow.get(run_id)
     action = _waiting_action(run, action_id, "unknown")
     content = {"action_id": action.action_id if action else action_id, "outcome": outcome, "by": name}
-    said_before = len(_resolutions(run))
+    said_before = len(_rulings(run, "resolve"))
     await dayflow.signal(run_id, "resolve", content | ({"result": result} if result else {}))
     if not await dayflow.has_worker(run.task_queue):
         output.say(f"{run_id}: sent; it is judged when a worker is up (`dayflow up`).")
         return
-    ruling = await _heard(dayflow, run_id, said_before)
+    ruling = await _heard(dayflow, run_id, "resolve", said_before)
     if not ruling.accepted:
         output.fail(f"not taken: {ruling.reason}", Exit.FAILED)
     output.say(f"{run_id} {ruling.action_id}: resolved as {ruling.reason}. See `dayflow show {run_id}`.")
 
 
-async def _heard(dayflow: "Dayflow", run_id: str, said_before: int) -> "Ruling":
-    """What became of the resolution that was sent just now."""
+async def _raise(run_id: str, by: str, limits: dict[str, Any]) -> None:
+    from domain.raises import VERDICT
+
+    settings, dayflow = await common.connected()
+    run = await dayflow.get(run_id)
+    said_before = len(_rulings(run, VERDICT))
+    await dayflow.signal(run_id, VERDICT, {"by": by, **limits, **_signed(settings, dayflow, run, by, limits)})
+    if not await dayflow.has_worker(run.task_queue):
+        output.say(f"{run_id}: sent; it is judged when a worker is up: `dayflow resume {run_id}`.")
+        return
+    ruling = await _heard(dayflow, run_id, VERDICT, said_before)
+    if not ruling.accepted:
+        output.fail(f"not taken: {ruling.reason}", Exit.FAILED)
+    output.say(f"{run_id}: {ruling.reason}. See `dayflow show {run_id}`.")
+
+
+def _signed(settings: "Settings", dayflow: "Dayflow", run: "Run", by: str, limits: dict[str, Any]) -> dict[str, str]:
+    """The signature of new limits, where this home has the key of whoever gives them."""
+    from client import keys
+    from domain.messages import RaiseBudget
+    from domain.raises import ABOUT, VERDICT, limits_digest
+    from domain.signature import Statement
+
+    if run.state is None or not keys.exists(settings.home, by):
+        return {}
+    statement = Statement(
+        namespace=dayflow.client.namespace,
+        first_execution_run_id=run.state.first_execution_run_id,
+        action_id=ABOUT,
+        arguments_sha256=limits_digest(RaiseBudget(by=by, **limits).limits),
+        verdict=VERDICT,
+        approver=by,
+    )
+    return {"signature": keys.load(settings.home, by).sign(statement.signed)}
+
+
+async def _heard(dayflow: "Dayflow", run_id: str, verdict: str, said_before: int) -> "Ruling":
+    """What became of the word that was sent just now."""
     try:
         async with asyncio.timeout(UPDATE_S):
             async for run in dayflow.follow(run_id):
-                if len(said := _resolutions(run)) > said_before:
+                if len(said := _rulings(run, verdict)) > said_before:
                     return said[-1]
     except TimeoutError:
         pass
@@ -282,8 +340,8 @@ async def _heard(dayflow: "Dayflow", run_id: str, said_before: int) -> "Ruling":
     )
 
 
-def _resolutions(run: "Run") -> "list[Ruling]":
-    return [ruling for ruling in run.state.rulings.all if ruling.verdict == "resolve"] if run.state else []
+def _rulings(run: "Run", verdict: str) -> "list[Ruling]":
+    return [ruling for ruling in run.state.rulings.all if ruling.verdict == verdict] if run.state else []
 
 
 async def _reset(run_id: str, at: int, fresh: bool) -> None:

@@ -1,6 +1,5 @@
 """Commands that start runs and let them go on: brief, run, resume, watch, cancel, pause, message."""
 
-import getpass
 import os
 import secrets
 from datetime import datetime
@@ -25,6 +24,10 @@ CrashAfter = Annotated[
 RunId = Annotated[str | None, typer.Option("--id", help="The run's id (default: made from the agent and the time).")]
 Json = Annotated[bool, typer.Option("--json", help="Print the record as JSON instead.")]
 Model = Annotated[str | None, typer.Option(help="Model id (default: DAYFLOW_MODEL, else the agent's).")]
+Steps = Annotated[int | None, typer.Option(min=1, help="Pause after this many steps (default: the agent's limit).")]
+Tokens = Annotated[int | None, typer.Option(min=1, help="Pause before more tokens than this are used.")]
+Usd = Annotated[float | None, typer.Option(min=0, help="Pause before more dollars than this are used.")]
+Seconds = Annotated[float | None, typer.Option(min=0, help="Pause after so much time; waiting does not count.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +39,6 @@ def register(app: typer.Typer) -> None:
     app.command()(cancel)
     app.command()(pause)
     app.command()(message)
-    app.command()(raise_budget)
 
 
 def brief(
@@ -45,6 +47,10 @@ def brief(
     inbox: Annotated[Path | None, typer.Option(help="A Maildir, an mbox file or a folder of .eml files.")] = None,
     calendar: Annotated[Path | None, typer.Option(help="An .ics file or a folder of them.")] = None,
     model: Model = None,
+    steps: Steps = None,
+    tokens: Tokens = None,
+    usd: Usd = None,
+    seconds: Seconds = None,
     run_id: RunId = None,
     crash_after: CrashAfter = None,
     json: Json = False,
@@ -55,7 +61,7 @@ def brief(
 
     Example: `dayflow brief -v --inbox ~/Maildir --calendar ~/calendar.ics`
     """
-    request = {"agent": "brief", "model": model}
+    request = {"agent": "brief", "model": model, "limits": _limits(steps, tokens, usd, seconds)}
     common.run_async(_start(ctx.obj, request, run_id, verbose, crash_after, json, inbox, calendar))
 
 
@@ -65,10 +71,10 @@ def run(
     task: Annotated[str | None, typer.Argument(help="What to do, in words.")] = None,
     verbose: Verbose = False,
     model: Model = None,
-    steps: Annotated[int | None, typer.Option(help="Pause after this many steps.")] = None,
-    tokens: Annotated[int | None, typer.Option(help="Pause after this many tokens.")] = None,
-    usd: Annotated[float | None, typer.Option(help="Pause after this many dollars.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Pause after this much time.")] = None,
+    steps: Steps = None,
+    tokens: Tokens = None,
+    usd: Usd = None,
+    seconds: Seconds = None,
     requested_by: Annotated[str | None, typer.Option(help="Who asks for it.")] = None,
     run_id: RunId = None,
     crash_after: CrashAfter = None,
@@ -78,9 +84,8 @@ def run(
 
     Example: `dayflow run brief "What does Ana wait for?"`
     """
-    limits = {"steps": steps, "tokens": tokens, "usd": usd, "seconds": seconds}
-    given = {name: value for name, value in limits.items() if value is not None}
-    request = {"agent": agent, "task": task, "model": model, "limits": given or None, "requested_by": requested_by}
+    limits = _limits(steps, tokens, usd, seconds)
+    request = {"agent": agent, "task": task, "model": model, "limits": limits, "requested_by": requested_by}
     common.run_async(_start(ctx.obj, request, run_id, verbose, crash_after, json, None, None))
 
 
@@ -109,7 +114,7 @@ def cancel(run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
 
 def pause(run_id: Annotated[str, typer.Argument(metavar="RUN")]) -> None:
     """Let a run stand still at its next step; `dayflow resume` lets it go on."""
-    common.run_async(_send(run_id, "pause", {"by": _user()}, "pauses at its next step"))
+    common.run_async(_send(run_id, "pause", {"by": common.user()}, "pauses at its next step"))
 
 
 def message(
@@ -117,25 +122,12 @@ def message(
     text: Annotated[str, typer.Argument(help="What to say to the agent.")],
 ) -> None:
     """Say something to a run's agent; it hears it at its next step."""
-    common.run_async(_send(run_id, "message", {"text": text, "from": _user()}, "hears it at its next step"))
+    common.run_async(_send(run_id, "message", {"text": text, "from": common.user()}, "hears it at its next step"))
 
 
-def raise_budget(
-    run_id: Annotated[str, typer.Argument(metavar="RUN")],
-    tokens: Annotated[int | None, typer.Option(min=1, help="New limit of tokens for the whole run.")] = None,
-    usd: Annotated[float | None, typer.Option(min=0, help="New limit of dollars.")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="New limit of steps.")] = None,
-    seconds: Annotated[float | None, typer.Option(min=0, help="New limit of time.")] = None,
-) -> None:
-    """Give a run more: the new limits count for the whole run. One that is paused for its budget goes on.
-
-    Example: `dayflow raise-budget brief-1 --tokens 200000`
-    """
-    given = {"tokens": tokens, "usd": usd, "steps": steps, "seconds": seconds}
-    limits = {name: value for name, value in given.items() if value is not None}
-    if not limits:
-        output.fail("name a new limit, such as --tokens 200000")
-    common.run_async(_send(run_id, "raise_budget", {"by": _user(), **limits}, "has the new limits"))
+def _limits(steps: int | None, tokens: int | None, usd: float | None, seconds: float | None) -> dict[str, Any] | None:
+    limits = {"steps": steps, "tokens": tokens, "usd": usd, "seconds": seconds}
+    return {name: value for name, value in limits.items() if value is not None} or None
 
 
 async def _start(
@@ -186,7 +178,7 @@ async def _wake(dayflow: "Dayflow", run: "Run") -> None:
     if not run.open:
         await dayflow.reset_failed(run)
     elif run.state and run.state.paused:
-        await dayflow.signal(run.run_id, "resume", {"by": _user()})
+        await dayflow.signal(run.run_id, "resume", {"by": common.user()})
 
 
 async def _see_through(
@@ -246,10 +238,3 @@ def _check_paths(**paths: Path | None) -> None:
     for name, path in paths.items():
         if path is not None and not path.expanduser().exists():
             output.fail(f"--{name}: there is nothing at {path}", Exit.USAGE)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())

@@ -23,5 +23,6 @@ AGENT = Agent(
     instructions=INSTRUCTIONS,
     tools=("lookup_order", "lookup_customer", "propose_plan", "issue_refund", "send_email"),
     limits=Limits(steps=20, tokens=300_000),
+    budget_role="lead",
     rules=(Rule(tool="issue_refund", role="lead", expires_s=3 * 24 * 3600.0, on_deny="cancel"),),
 )

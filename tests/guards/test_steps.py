@@ -34,6 +34,7 @@ def registered(tmp_path):
         Agents(settings, None, TOOLS, search_attributes=False).load,
         Model(settings, Ledger(None), Transcripts(1)).call,
         people.check_authority,
+        people.check_raise,
         people.resolve_effect,
         *Runner(settings, None).activities(TOOLS),
     ]
@@ -57,6 +58,7 @@ STEPS = [
     (steps.prepare_action, ["prepare_action"]),
     (steps.check_authority, ["check_authority"]),
     (steps.resolve_effect, ["resolve_effect"]),
+    (steps.check_raise, ["check_raise"]),
     (steps.start_tool, list(TOOLS)),
 ]
 

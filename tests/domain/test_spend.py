@@ -160,19 +160,30 @@ def test_dollars_survive_a_round_trip_through_json_to_the_last_digit():
     assert Price.model_validate_json(HAIKU.model_dump_json()) == HAIKU
 
 
-def test_attempts_without_an_answer_are_counted_with_what_they_had_reached():
-    maybe = PossiblyPaid()
+def test_attempts_without_an_answer_are_shown_with_what_they_had_reached_and_hold_what_was_reserved():
+    maybe, reserved = PossiblyPaid(), Usage(input_tokens=10, output_tokens=100)
 
-    maybe.add([Usage(input_tokens=5), Usage()])
-    maybe.add([Usage(output_tokens=2)])
+    maybe.add([Usage(input_tokens=5), Usage()], reserved, SONNET)
+    maybe.add([Usage(output_tokens=2)], reserved, SONNET)
 
-    assert maybe == PossiblyPaid(calls=3, usage=Usage(input_tokens=5, output_tokens=2))
+    assert (maybe.calls, maybe.usage) == (3, Usage(input_tokens=5, output_tokens=2))
+    assert maybe.held == Usage(input_tokens=30, output_tokens=300)
+    assert maybe.held_usd == 3 * SONNET.most(reserved)
+
+
+@quick
+@given(USAGES, st.integers(0, 10**6))
+def test_no_call_without_an_hour_of_cache_costs_more_than_the_most_of_its_tokens(used, written):
+    plain = used.model_copy(update={"cache_write_tokens": written, "cache_write_1h_tokens": 0})
+
+    for price in (SONNET, HAIKU):
+        assert price.cost(plain) <= price.most(plain)
 
 
 def test_two_totals_share_nothing():
     first, second = Totals(), Totals()
 
     first.add(Usage(input_tokens=1), SONNET)
-    first.possibly_paid.add([Usage()])
+    first.possibly_paid.add([Usage()], Usage(), SONNET)
 
     assert second == Totals()

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from domain import actions, digest, loop
+from domain import actions, budget, digest, loop, transcript
 from domain.agent import Definition, Limits
 from domain.loop import NUDGE
 from domain.model import ModelAnswer
@@ -554,38 +554,71 @@ def test_any_bad_message_can_be_kept(raw):
 
 COST = PRICES["claude-sonnet-5-5"].cost(Usage(input_tokens=500_000))  # one dollar
 
-# The limits, the usage of each answered step, the price, seconds since the start, a part of the reason; None is none.
-REACHED = [
-    (Limits(), [10**9], True, 10**9, None),
-    (Limits(steps=2), [1], True, 0, None),
-    (Limits(steps=2), [1, 1], True, 0, "steps: 2 of 2"),
-    (Limits(tokens=100), [60, 39], True, 0, None),
-    (Limits(tokens=100), [60, 40], True, 0, "tokens: 100 of 100"),
-    (Limits(usd=1.0), [499_999], True, 0, None),
-    (Limits(usd=1.0), [500_000], True, 0, "usd: 1 of 1"),
-    (Limits(seconds=60.0), [], True, 59, None),
-    (Limits(seconds=60.0), [], True, 60, "seconds: 60 of 60"),
-    (Limits(steps=1, tokens=1), [1], True, 0, "steps: 1 of 1"),  # the first in the list is named
-    (Limits(tokens=100), [100], False, 0, "tokens: 100 of 100"),  # without a price tokens still count
-]
+
+def test_what_is_reserved_is_what_was_counted_last_and_an_estimate_of_what_came_since():
+    state = taken(begun(), answer("tool_use", use(), usage=Usage(input_tokens=150, output_tokens=50)))
+    before = state.reserve(NOW)
+
+    state.transcript.append(transcript.user_text("x" * 350))
+
+    assert (before.input_tokens, before.max_tokens) == (200, 1_000)
+    assert state.reserve(NOW).input_tokens == 200 + 100 + budget.WRAPPING
 
 
-@pytest.mark.parametrize(("limits", "used", "priced", "seconds", "told"), REACHED)
-def test_a_limit_forbids_the_next_call_once_it_is_reached(limits, used, priced, seconds, told):
-    state = begun(**({} if priced else {"price": None}), limits=limits)
-    taken(state, *(answer("tool_use", use(str(n)), usage=Usage(input_tokens=one)) for n, one in enumerate(used)))
+def test_an_answer_that_was_dropped_is_no_part_of_the_next_input():
+    state = begun()
+    state.count(answer("max_tokens", usage=Usage(input_tokens=150, output_tokens=50)))
 
-    reached = state.limit_reached(NOW + timedelta(seconds=seconds))
-
-    assert reached is None if told is None else told in reached
+    assert state.reserve(NOW).input_tokens == 150
 
 
-def test_raised_limits_replace_only_what_they_name():
-    state = begun(limits=Limits(steps=5, tokens=100))
+def test_before_the_first_answer_and_in_a_new_epoch_the_whole_request_is_estimated():
+    state = begun()
+    first = state.reserve(NOW).input_tokens
+    taken(state, answer("end_turn", usage=Usage(input_tokens=9_999)))
 
-    state.raise_limits({"tokens": 200})
+    state.transcript.epoch += 1
 
-    assert state.limits == Limits(steps=5, tokens=200)
+    assert state.reserve(NOW).input_tokens == first == budget.estimate_request(DEFINITION, state.transcript.messages)
+
+
+def test_the_call_has_the_room_that_was_reserved_and_no_more():
+    state = begun(limits=Limits(tokens=1_000))
+
+    reserved = state.reserve(NOW)
+
+    assert state.next_call().max_tokens == reserved.max_tokens == 1_000 - reserved.input_tokens
+    assert reserved.lowered
+
+
+def test_a_cut_answer_that_had_less_room_is_not_asked_again_with_more():
+    state = begun(limits=Limits(tokens=1_000))
+    state.reserve(NOW)
+
+    assert "all that was left of the limit" in state.facts().no_more_room
+
+
+def test_a_lost_attempt_counts_with_all_that_was_reserved_for_it():
+    state = begun()
+    reserved = state.reserve(NOW)
+
+    state.count(answer("end_turn", usage=Usage(input_tokens=5), possibly_paid=[Usage(input_tokens=7), Usage()]))
+
+    used = state.used(NOW)
+    assert (used.tokens, used.lost) == (5 + 2 * reserved.usage.total, 2)
+    assert used.usd > state.totals.cost_usd
+
+
+def test_time_in_which_the_run_stands_still_is_not_used_up():
+    state = begun()
+    state.move(Status.AWAITING_APPROVAL, NOW + timedelta(seconds=10))
+    state.pause("by ann", NOW + timedelta(seconds=20))
+    during = state.used(NOW + timedelta(days=1)).seconds
+    state.go_on(NOW + timedelta(days=2))
+
+    after = state.used(NOW + timedelta(days=2, seconds=5)).seconds
+
+    assert (during, after) == (10, 15)
 
 
 def test_the_totals_go_on_after_a_pause():

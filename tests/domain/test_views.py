@@ -80,9 +80,10 @@ def wondering():
     return state
 
 
-def over_budget():
-    state = begun()
-    state.pause("budget", NOW, RunError(kind="budget", message="tokens: 100 of 100 used", step=1))
+def over_budget(limits=None, **more):
+    state = begun(limits=limits or Limits(tokens=100), **more)
+    step(state, input_tokens=100)
+    state.pause("budget", NOW, RunError(kind="budget", message=str(state.reserve(NOW).bound), step=1))
     return state
 
 
@@ -99,7 +100,11 @@ WAITING = [
     (paused(), "budget", "dayflow resume b1"),
     (failed(), "refusal", "dayflow resume b1"),
     (done(), None, None),
-    (over_budget(), "budget", "dayflow raise-budget b1 --tokens N"),
+    (over_budget(), "budget", "dayflow raise b1 --tokens 210"),  # what is used, and what the next call may take
+    (over_budget(Limits(tokens=150)), "budget", "dayflow raise b1 --tokens 300"),
+    (over_budget(Limits(steps=1)), "budget", "dayflow raise b1 --steps 2"),
+    (over_budget(Limits(usd=0.0001)), "budget", "dayflow raise b1 --usd 0.01"),
+    (over_budget(budget_role="lead"), "budget", "dayflow raise b1 --tokens 210 --by NAME"),
     (asking(40, 41), f"approval by lead of {ID} (pay)", f"dayflow approve b1 {ID} --as NAME"),  # the first of them
     (
         asking(40, conflict=Conflict(run_id="other", action_id="s1.1-0")),
@@ -149,6 +154,8 @@ RECORD = {
     "reason",
     "step",
     "totals",
+    "limits",
+    "used",
     "waiting_for",
     "next_command",
     "plan",
@@ -256,12 +263,14 @@ def test_costs_are_dollars_and_unknown_costs_are_null_and_never_zero():
 def test_what_was_possibly_paid_stands_apart_from_what_was_used():
     state = begun()
     step(state, input_tokens=5)
-    state.totals.possibly_paid.add([Usage(input_tokens=7)])
+    state.totals.possibly_paid.add([Usage(input_tokens=7)], Usage(input_tokens=7, output_tokens=10), PRICE)
 
     totals = views.record(state)["totals"]
 
     assert totals["input_tokens"] == 5
     assert (totals["possibly_paid"]["calls"], totals["possibly_paid"]["input_tokens"]) == (1, 7)
+    assert totals["possibly_paid"]["held_tokens"] == 17
+    assert views.record(state)["used"]["tokens"] == 5 + 17
     assert totals["cost_usd"] == float(PRICE.cost(Usage(input_tokens=5)).quantize(Decimal("0.000001")))
 
 

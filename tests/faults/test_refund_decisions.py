@@ -214,7 +214,7 @@ def test_a_no_or_a_yes_after_the_effect_is_too_late(staffed):
         "approved",
         *[f"too late: approved by {LEAD}, and it is done"] * 3,
     ]
-    send(staffed, refund.run_id, "raise_budget", {"by": "ana", "steps": 9})
+    send(staffed, refund.run_id, "raise_budget", {"by": LEAD, "steps": 9})
     ends(staffed, refund.run_id)
     done_once(staffed, refund)
 

@@ -303,7 +303,7 @@ async def _raise(run_id: str, by: str, limits: dict[str, Any]) -> None:
     ruling = await _heard(dayflow, run_id, VERDICT, said_before)
     if not ruling.accepted:
         output.fail(f"not taken: {ruling.reason}", Exit.FAILED)
-    output.say(f"{run_id}: {ruling.reason}. See `dayflow show {run_id}`.")
+    output.say(f"{run_id}: {ruling.reason}. If no worker is up, `dayflow resume {run_id}` lets it go on.")
 
 
 def _signed(settings: "Settings", dayflow: "Dayflow", run: "Run", by: str, limits: dict[str, Any]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.people import People
 from domain.decisions import Authority, Decision, Resolution, Standing
+from domain.raises import Raise
 from domain.signature import Statement
 from store import database
 from store.effects import Effects
@@ -111,6 +112,17 @@ def resolve(people, environment):
         return (await environment.run(people.resolve_effect, Standing(resolution=resolution, **about))).why
 
     return resolve
+
+
+@pytest.fixture
+def may_raise(people, environment):
+    """Why new limits may not be given; None if they may."""
+
+    async def may_raise(by=LEAD, role="lead", sha256=SHA, signature=None):
+        asked = Raise(run="first", by=by, role=role, sha256=sha256, signature=signature)
+        return (await environment.run(people.check_raise, asked)).why
+
+    return may_raise
 
 
 @pytest.fixture
@@ -333,3 +345,28 @@ async def test_what_happened_is_written_down_although_another_run_did_it_meanwhi
 
     assert told is None
     assert (await row())["status"] == "done"
+
+
+async def test_new_limits_take_somebody_of_the_role(may_raise):
+    assert await may_raise(LEAD) is None
+    assert await may_raise(CLERK) == "below the needed role"
+    assert await may_raise("nobody@example.com") == "not on the list"
+
+
+async def test_new_limits_of_somebody_with_a_key_have_to_be_signed_for_exactly_these(may_raise):
+    fields = {"namespace": "default", "first_execution_run_id": "first", "action_id": "budget", "approver": SIGNER}
+    signed = Statement(**fields, arguments_sha256=SHA, verdict="raise_budget").signed
+    signature = base64.b64encode(KEY.sign(signed)).decode()
+    approval = base64.b64encode(KEY.sign(Statement(**fields, arguments_sha256=SHA, verdict="approve").signed)).decode()
+
+    assert await may_raise(SIGNER, signature=signature) is None
+    assert await may_raise(SIGNER) == "not signed: this approver has a key on file"
+    assert await may_raise(SIGNER, sha256="0" * 64, signature=signature) == "bad signature"
+    assert await may_raise(SIGNER, signature=approval) == "bad signature"
+
+
+@pytest.mark.parametrize(("content", "said"), BROKEN)
+async def test_nobody_raises_by_a_broken_file(may_raise, file, content, said):
+    file.unlink() if content is None else file.write_text(content)
+
+    assert said in await may_raise()

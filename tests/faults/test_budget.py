@@ -8,7 +8,7 @@ from checker import check
 from homes import Home
 from refunds import LEAD, Refund, approve, asked, scripted
 from script import call, conversation, faults, play, say, unique, use
-from witness import Witness, ends, look, send, start, witness
+from witness import Run, Witness, ends, look, send, start, watch, witness
 from workers import working
 
 from domain import budget
@@ -120,3 +120,25 @@ def test_a_limit_of_dollars_holds_too(staffed):
 
     assert 0.03 < float(run.state.totals.cost_usd) <= 0.05
     assert run.record()["next_command"].startswith(f"dayflow raise {task} --usd 0.1")
+
+
+def test_what_is_spent_and_held_goes_on_when_the_run_continues_as_new(new_home):
+    home = new_home(DAYFLOW_EVENTS="30")
+    task = unique("carried")
+    play(home, conversation(task, *steps(20)))
+    with working(home, "dayflow") as worker:
+        worker.ready()
+        start(home, task, {"agent": "brief", "task": task, "limits": {"tokens": 40_000}})
+        first = ends(home, task, "paused", "budget")
+        assert len(first.other_executions) > 0
+        home.dayflow("raise", task, "--tokens", "60000")
+        run = watch(home, task, lambda run: _paused_at(run, 60_000), "it is paused at the new limit")
+
+    seen = witness(home, task)
+    assert 40_000 < charged(seen) == run.state.totals.usage.total <= 60_000
+    assert run.state.used(run.state.updated_at).steps == len(seen.requests)
+    assert [one["reason"] for one in home.json("decisions", task)] == ["tokens 40,000 → 60,000"]
+
+
+def _paused_at(run: Run, limit: int) -> bool:
+    return run.state is not None and run.state.paused and run.state.limits.tokens == limit

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 from homes import Home, running, until
@@ -29,10 +30,15 @@ def short(brisk):
         yield brisk
 
 
+def odd(n: int) -> dict[str, Any]:
+    """A call like no other: a run that only repeats itself is stopped."""
+    return use("read_tasks", {"status": f"unheard-of {n}"})
+
+
 def long_run(home: Home, steps: int, *more) -> str:
     """A run of so many steps, each with two reads; every tenth creates a task."""
     task = unique("long")
-    turns = [call(use("read_tasks"), create_task(task) if n == 4 else use("read_tasks")) for n in range(steps)]
+    turns = [call(use("read_tasks"), create_task(task) if n == 4 else odd(n)) for n in range(steps)]
     play(home, conversation(task, *turns, *more, say("That is all.")))
     start(home, task, {"agent": "brief", "task": task, "limits": {"steps": 100}})
     return task
@@ -143,7 +149,7 @@ def test_a_run_is_reset_to_a_step_of_an_earlier_execution(short):
 
 def test_kills_between_executions_repeat_nothing(brisk):
     task = unique("killed")
-    play(brisk, conversation(task, *[call(use("read_tasks"))] * 12, say("That is all.")))
+    play(brisk, conversation(task, *[call(odd(n)) for n in range(12)], say("That is all.")))
     start(brisk, task, {"agent": "brief", "task": task, "limits": {"steps": 100}}, task)
     for passed in (4, 5):
         with working(brisk, task, DAYFLOW_CRASH_AT=f"step.end:{passed}") as worker:

@@ -1,6 +1,7 @@
 """call_model: one assistant turn from the Messages API, streamed, paid once."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -25,6 +26,8 @@ from store.settings import Settings
 # Seconds without one byte, pings included, after which a stream is taken for dead.
 STALE_S = 120.0
 CONNECT_S = 5.0
+# Answers that a worker keeps for a store without room; it has no more calls than this under way.
+MOST_UNWRITTEN = 100
 EPHEMERAL = {"type": "ephemeral"}
 
 
@@ -37,6 +40,8 @@ class Model:
         self._transcripts = transcripts
         self._secrets = cleaning.known_secrets(settings)
         self._client: anthropic.AsyncAnthropic | None = None
+        # Answers that were paid and could not be written down yet, by the keys of their rows.
+        self._unwritten: dict[str, ModelAnswer] = {}
 
     @activity.defn(name="call_model")
     async def call(self, call: ModelCall) -> ModelAnswer:
@@ -47,6 +52,8 @@ class Model:
                 crash.point("step.end")
             request = body(definition, messages, call.max_tokens)
             entry = self._entry(call, definition, request)
+            if paid := self._unwritten.get(entry.key):
+                return await self._write_down(entry.key, paid)
             crash.point("model.begin")
             begun = await self._ledger.begin(entry)
             if begun.result is not None:
@@ -83,11 +90,23 @@ class Model:
             # No cause: it would carry the body into the history.
             raise model_errors.failure(error, begun.failures + 1, self._secrets) from None
         crash.point("model.received")
+        return await self._write_down(entry.key, answer)
+
+    async def _write_down(self, key: str, answer: ModelAnswer) -> ModelAnswer:
+        """Commit an answer. One that the store cannot take now is kept for the next attempt, and not paid again."""
+        self._keep(key, answer)
         mine, usage = answer.model_dump(mode="json"), answer.usage.model_dump(mode="json")
-        stored = await self._ledger.finish(entry.key, mine, usage, attempt=begun.attempt)
+        stored = await self._ledger.finish(key, mine, usage, attempt=answer.attempts)
+        self._unwritten.pop(key, None)
         crash.point("model.done")
         # Where another attempt answered first, this one is in the row as possibly paid.
-        return answer if stored == mine else _stored(await self._ledger.ended(entry.key))
+        return answer if stored == mine else _stored(await self._ledger.ended(key))
+
+    def _keep(self, key: str, answer: ModelAnswer) -> None:
+        """Those of runs that were cancelled meanwhile are never asked for: the oldest goes when there are too many."""
+        self._unwritten[key] = answer
+        if len(self._unwritten) > MOST_UNWRITTEN:
+            del self._unwritten[next(iter(self._unwritten))]
 
     def _api(self) -> anthropic.AsyncAnthropic:
         """The client: Temporal is the one retry owner, and the timeout is between two bytes."""
@@ -156,7 +175,9 @@ class Exchange:
         return message
 
     async def _save(self, reached: dict[str, int]) -> None:
-        await self._ledger.saw(self._key, reached)
+        """A store without room for this may have some by the end of the answer, which is worth more."""
+        with suppress(errors.Unreachable):
+            await self._ledger.saw(self._key, reached)
         crash.point("model.stream")
 
 

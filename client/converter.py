@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
 from temporalio.contrib.pydantic import PydanticPayloadConverter
-from temporalio.converter import DataConverter
+from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadConverter
 
 EXCERPT_BYTES = 100
+# Of a failure that is tried again the server shows 4 KB, and of a larger one nothing at all.
+TRACE_CHARACTERS = 1_500
 
 
 class TolerantPayloadConverter(PydanticPayloadConverter):
@@ -31,6 +34,15 @@ class TolerantPayloadConverter(PydanticPayloadConverter):
             return undecodable(payload)
 
 
+class BriefFailureConverter(DefaultFailureConverter):
+    """A failure keeps its words and the end of its trace; the worker's log has the whole."""
+
+    def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
+        """Encode."""
+        super().to_failure(exception, payload_converter, failure)
+        failure.stack_trace = failure.stack_trace[-TRACE_CHARACTERS:]
+
+
 def undecodable(payload: Payload) -> dict[str, Any]:
     """What is left of a payload that cannot be decoded: enough to recognise it by."""
     return {
@@ -40,4 +52,6 @@ def undecodable(payload: Payload) -> dict[str, Any]:
     }
 
 
-CONVERTER = DataConverter(payload_converter_class=TolerantPayloadConverter)
+CONVERTER = DataConverter(
+    payload_converter_class=TolerantPayloadConverter, failure_converter_class=BriefFailureConverter
+)

@@ -13,15 +13,17 @@ from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
 from temporalio.api.enums.v1 import EventType, ResetReapplyExcludeType, TaskQueueType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, ResetWorkflowExecutionRequest
 from temporalio.client import (
     Client,
     WorkflowExecution,
+    WorkflowExecutionDescription,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import WorkflowIDReusePolicy
-from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from client.converter import CONVERTER
@@ -51,6 +53,7 @@ class Run:
 
     state is None while no worker has taken it up. warning: why its worker cannot go on, if so.
     came_from, went_on_in: the executions before and after this one, of a run that continued as new.
+    retrying: parts of it that have failed and are tried again by themselves; its history does not know of them yet.
     """
 
     run_id: str
@@ -62,6 +65,7 @@ class Run:
     forced_end: str | None = None
     warning: str | None = None
     divergence: str | None = None
+    retrying: list[dict[str, Any]] = field(default_factory=list)
     other_executions: list[str] = field(default_factory=list)
     came_from: str | None = None
     went_on_in: str | None = None
@@ -93,6 +97,7 @@ class Run:
             "other_executions": self.other_executions,
             "task_queue": self.task_queue,
             "warning": self.warning,
+            "retrying": self.retrying,
         }
 
 
@@ -284,11 +289,14 @@ class Dayflow:
 
     async def _fetch(self, run_id: str, execution: str | None) -> tuple[Run, list[HistoryEvent]]:
         told = await self._describe(run_id, execution)
+        pending = told.raw_description.pending_activities
         handle = self.client.get_workflow_handle(run_id, run_id=told.run_id)
         events = [event async for event in handle.fetch_history_events()]
-        return await self._run(told, events), events
+        run = await self._run(told, events)
+        run.retrying = [await _retrying(one) for one in pending if one.attempt > 1 and one.HasField("last_failure")]
+        return run, events
 
-    async def _describe(self, run_id: str, execution: str | None) -> WorkflowExecution:
+    async def _describe(self, run_id: str, execution: str | None) -> WorkflowExecutionDescription:
         try:
             told = await self.client.get_workflow_handle(run_id, run_id=execution).describe()
         except RPCError as error:
@@ -343,6 +351,12 @@ async def _either(event: asyncio.Event, task: asyncio.Task[None]) -> None:
     waiting = asyncio.create_task(event.wait())
     await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
+
+
+async def _retrying(pending: PendingActivityInfo) -> dict[str, Any]:
+    error = await CONVERTER.decode_failure(pending.last_failure)
+    why = error.message if isinstance(error, FailureError) else str(error)
+    return {"activity": pending.activity_type.name, "attempt": pending.attempt, "error": why}
 
 
 def _not_found(error: RPCError, run_id: str) -> errors.DayflowError:

@@ -12,16 +12,24 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection, event, inspect, text
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from domain import errors
 from store.settings import Settings
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-BUSY_MS = 10_000
+BUSY_S = 10.0
 MIGRATION_LOCK = 7_230_001
+# What a person can do about a store that says this.
+HINTS = {
+    "disk is full": "make room on its disk",
+    "disk I/O error": "see that its disk has room and is sound",
+    "locked": "another program has it locked, so look which one, and end that",
+}
+OTHERWISE = "see that it is up, and that DAYFLOW_HOME and DAYFLOW_DATABASE_URL are right"
 
 _LOCK = text("SELECT pg_advisory_xact_lock(:lock)")
 
@@ -64,7 +72,12 @@ async def connect(settings: Settings) -> Database:
     try:
         url = make_url(settings.database)
         # Parameters are answers and results; they have no place in an error's text.
-        engine = create_async_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite", hide_parameters=True)
+        engine = create_async_engine(
+            url,
+            pool_pre_ping=url.get_backend_name() != "sqlite",
+            hide_parameters=True,
+            connect_args=_busy(url),
+        )
     except (ArgumentError, InvalidRequestError, ImportError) as error:
         drivers = "it begins with sqlite+aiosqlite:// or postgresql+psycopg://"
         raise errors.BadSetting("DAYFLOW_DATABASE_URL", f"{error} ({drivers})") from None
@@ -86,11 +99,17 @@ async def connect(settings: Settings) -> Database:
 
 @contextmanager
 def _clear_errors() -> Iterator[None]:
-    """A store that is locked, full or gone is a part that does not answer."""
+    """A store that is locked, full, gone or waited for by too many is a part that does not answer."""
     try:
         yield
-    except OperationalError as error:
-        raise errors.Unreachable(f"the store cannot be used: {error.orig}") from error
+    except (OperationalError, PoolTimeout) as error:
+        # No cause: its trace is long, and would crowd out the words.
+        raise errors.Unreachable(_unusable(str(getattr(error, "orig", error)))) from None
+
+
+def _unusable(why: str) -> str:
+    hint = next((hint for said, hint in HINTS.items() if said in why), OTHERWISE)
+    return f"the store cannot be used: {why}. To mend it, {hint}; a run that waits for it then goes on by itself."
 
 
 def _number(name: str) -> int:
@@ -98,11 +117,16 @@ def _number(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode(errors="surrogatepass")).digest()[:8], "big", signed=True)
 
 
+def _busy(url: URL) -> dict[str, Any]:
+    """How long a locked SQLite file is waited for, unless its address says so by `?timeout=SECONDS`."""
+    return {"timeout": BUSY_S} if url.get_backend_name() == "sqlite" and "timeout" not in url.query else {}
+
+
 def _pragmas(connection: Any, _record: Any) -> None:
-    """WAL, and a wait for other writers; the driver must not begin transactions on its own."""
+    """WAL, and durable commits; the driver must not begin transactions on its own."""
     connection.isolation_level = None
     cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={BUSY_MS}", "foreign_keys=ON"):
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 

@@ -100,7 +100,8 @@ def _row(run: "Run") -> dict[str, Any]:
 
 def _cells(run: "Run") -> tuple[Any, ...]:
     record = run.record()
-    status = record["status"] + (f": {record['reason']}" if record["reason"] else "")
+    why = record["reason"] or ", ".join(f"tries {one['activity']} again" for one in run.retrying)
+    status = record["status"] + (f": {why}" if why else "")
     used = run.state.totals.usage.total if run.state else 0
     started = common.ago(run.started_at)
     return run.run_id, record["agent"], status, record["step"], f"{used:,}", common.cost(record), started
@@ -148,8 +149,9 @@ def _people_lines(record: dict[str, Any]) -> list[str]:
 
 
 def _trouble_lines(record: dict[str, Any]) -> list[str]:
-    bad = record["refused_messages"]
-    return [f"refused message {one['name']!r}: {one['why']}" for one in bad["last"]]
+    bad, again = record["refused_messages"], record["retrying"]
+    lines = [f"{one['activity']} is tried again by itself, attempt {one['attempt']}: {one['error']}" for one in again]
+    return lines + [f"refused message {one['name']!r}: {one['why']}" for one in bad["last"]]
 
 
 async def _steps(run_id: str, json: bool) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from homes import Home
+from sqlalchemy import make_url
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
@@ -224,7 +225,8 @@ def requests(home: Home, task: str) -> list[Request]:
 
 def rows(home: Home, query: str, *values: Any) -> list[dict[str, Any]]:
     """Rows of the store."""
-    path = home.path / "dayflow.sqlite"
+    address = home.env.get("DAYFLOW_DATABASE_URL")
+    path = make_url(address).database if address else home.path / "dayflow.sqlite"
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as store:
         store.row_factory = sqlite3.Row
         return [dict(row) for row in store.execute(query, values)]

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from checker import check
@@ -11,7 +10,7 @@ from disks import SmallDisk, small_disk
 from homes import Home, running, until
 from refunds import Refund, approve, asked, begin, nothing_happened, payments, refunded_once, scripted
 from script import call, conversation, create_task, play, say, unique
-from witness import ends, look, requests, rows, start, witness
+from witness import ends, look, requests, retried, rows, start, witness
 from workers import working
 
 FULL = "database or disk is full"
@@ -46,16 +45,6 @@ def desk(hired: Desk) -> Iterator[Desk]:
     hired.disk.free()
 
 
-def refused(home: Home, run_id: str, activity: str, attempt: int = 2) -> dict[str, Any]:
-    """Wait until the record says that a part of the run is tried again, and why."""
-
-    def told() -> dict[str, Any] | None:
-        found = [one for one in home.show(run_id)["retrying"] if one["activity"] == activity]
-        return next((one for one in found if one["attempt"] >= attempt), None)
-
-    return until(f"{activity} is tried again", told)
-
-
 def test_an_effect_that_cannot_be_written_down_is_not_started_until_there_is_room(desk):
     refund = Refund("full")
     begin(desk.home, refund)
@@ -63,10 +52,10 @@ def test_an_effect_that_cannot_be_written_down_is_not_started_until_there_is_roo
     desk.disk.fill()
 
     approve(desk.home, refund.run_id, action_id)
-    trouble = refused(desk.home, refund.run_id, "issue_refund", attempt=3)
+    trouble = retried(desk.home, refund.run_id, "issue_refund")
 
-    assert FULL in trouble["error"]
-    assert "make room" in trouble["error"]
+    assert FULL in trouble
+    assert "make room" in trouble
     shown = desk.home.dayflow("show", refund.run_id).stdout
     assert "issue_refund is tried again by itself" in shown
     assert "make room" in " ".join(shown.split())
@@ -91,7 +80,7 @@ def test_a_disk_that_is_full_after_the_commit_keeps_the_model_waiting_for_the_re
     until("the money has moved", lambda: payments(desk.home, refund.order))
     desk.disk.fill()
 
-    assert FULL in refused(desk.home, refund.run_id, "issue_refund", attempt=3)["error"]
+    assert FULL in retried(desk.home, refund.run_id, "issue_refund")
     assert max(request.place for request in requests(desk.home, refund.task)) == (4, 1)
     [row] = rows(desk.home, "SELECT * FROM ledger WHERE name = 'issue_refund' AND run_id = ?", refund.run_id)
     assert row["status"] == "begun"
@@ -115,7 +104,7 @@ def test_an_answer_that_cannot_be_written_down_is_kept_and_not_paid_twice(desk, 
     until("the model is asked", lambda: requests(desk.home, task))
     desk.disk.fill(leave)
 
-    assert FULL in refused(desk.home, task, "call_model", attempt=4)["error"]
+    assert FULL in retried(desk.home, task, "call_model", attempt=4)
     assert not look(desk.home, task).state.steps
 
     desk.disk.free()
@@ -133,7 +122,7 @@ def test_an_answer_that_died_with_its_worker_is_asked_for_once_more(desk):
         start(desk.home, task, {"agent": "brief", "task": task}, queue)
         until("the model is asked", lambda: requests(desk.home, task))
         desk.disk.fill()
-        refused(desk.home, task, "call_model")
+        retried(desk.home, task, "call_model")
         doomed.kill()
     desk.disk.free()
 

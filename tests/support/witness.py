@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from homes import Home
+from homes import Home, until
 from sqlalchemy import make_url
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
@@ -132,6 +132,16 @@ def look(home: Home, run_id: str) -> Run:
         return await (await _client(home)).get(run_id)
 
     return asyncio.run(get())
+
+
+def retried(home: Home, run_id: str, activity: str, attempt: int = 3) -> str:
+    """Wait until a part of the run is at this attempt or beyond; what the record says of the one before."""
+
+    def told() -> str | None:
+        parts = look(home, run_id).record()["retrying"]
+        return next((one["error"] for one in parts if one["activity"] == activity and one["attempt"] >= attempt), None)
+
+    return until(f"{activity} is tried again", told)
 
 
 def ends(home: Home, run_id: str, status: str = "done", reason: str | None = None, seconds: float = 60) -> Run:

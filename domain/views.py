@@ -37,7 +37,7 @@ def waiting(state: RunState) -> Waiting | None:
     if state.status == Status.AWAITING_RESOLUTION:
         first = state.actions.of_status("unknown")[0]
         what = f"resolution of {first.action_id} ({first.tool})"
-        return Waiting(what=what, command=f"dayflow resolve {run} {first.action_id} --done|--not-done --as NAME")
+        return Waiting(what=what, command=resolving(state.run_id, first.action_id))
     if state.status == Status.PAUSED and state.reason == "budget" and (more := _raise(state)):
         return Waiting(what="budget", command=f"dayflow raise {run} {more}")
     if state.status == Status.PAUSED:
@@ -54,6 +54,11 @@ def _raise(state: RunState) -> str | None:
         return None
     by = " --by NAME" if state.definition and state.definition.budget_role else ""
     return f"--{bound.limit} {bound.proposal}{by}"
+
+
+def resolving(run_id: str, action_id: str) -> str:
+    """The command that says whether an effect happened."""
+    return f"dayflow resolve {shlex.quote(run_id)} {action_id} --done|--not-done --as NAME"
 
 
 def record(state: RunState) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def steps(run_id: RunArgument, json: Json = False) -> None:
 def actions(
     run_id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="The run's id.")] = None,
     unknown: Annotated[
-        bool, typer.Option("--unknown", help="Over all runs: effects of which nobody knows whether they happened.")
+        bool, typer.Option("--unknown", help="Over all runs: effects that wait for `dayflow resolve`, and why.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -137,15 +137,23 @@ def _people_lines(record: dict[str, Any]) -> list[str]:
     """What waits for a person, and who approved what."""
     lines = []
     for one in record["pending_actions"]:
-        waits = "waits for approval" if one["status"] == "awaiting_approval" else "may or may not have happened"
+        waits = _waits(one)
         role = f" by {one['role']}" if one["role"] else ""
         lines.append(f"{one['action_id']} {one['tool']} {waits}{role}: {common.compact(one['arguments'])}")
         if one["why"]:
             lines.append(f"  {one['why']}")
         if conflict := one["conflict"]:
-            lines.append(f"  conflict: {conflict['run_id']} {conflict['action_id']} did, or is doing, the same")
+            what = "this, with other arguments" if conflict["changed"] else "the same"
+            lines.append(f"  conflict: {conflict['run_id']} {conflict['action_id']} did, or is doing, {what}")
     lines += [f"{one['action_id']} was approved by {one['approver']} at {one['at']}" for one in record["approved_by"]]
     return lines
+
+
+def _waits(pending: dict[str, Any]) -> str:
+    if pending["status"] == "awaiting_approval":
+        return "waits for approval"
+    changed = pending["conflict"] and pending["conflict"]["changed"]
+    return "was sent before with other arguments" if changed else "may or may not have happened"
 
 
 def _trouble_lines(record: dict[str, Any]) -> list[str]:
@@ -175,23 +183,21 @@ async def _actions(run_id: str, json: bool) -> None:
 
 
 async def _unknown(json: bool) -> None:
-    from client import connection
-    from store.effects import Effects
+    from client import unresolved
 
+    _, dayflow = await common.connected()
     async with common.store() as store:
-        rows = await Effects(store).unknowns(connection.namespace())
-    columns = ("run_id", "action_id", "tool", "intent", "error", "began_at", "idempotency_key", "arguments")
-    named = [
-        {name: row.get({"tool": "name", "idempotency_key": "key"}.get(name, name)) for name in columns} for row in rows
-    ]
+        rows = await unresolved.find(dayflow, store)
     if json:
-        output.as_json(named)
-    elif not named:
-        output.say("No effect is unknown.")
+        output.as_json(rows)
+    elif not rows:
+        output.say("No effect waits for a person to say whether it happened.")
     else:
-        output.table(columns[:5], [[row[name] for name in columns[:5]] for row in named])
-        first = named[0]
-        output.say(f"next:   dayflow resolve {first['run_id']} {first['action_id']} --done|--not-done --as NAME")
+        for row in rows:
+            what = row["intent"] or common.compact(row["arguments"])
+            output.say(common.short(f"{row['run_id']} {row['action_id']} {row['tool']}: {what}"))
+            output.say(f"  {common.short(row['why'] or '')}")
+            output.say(f"  next:   {row['command'] or 'look at the destination; the server has forgotten this run'}")
 
 
 async def _transcript(run_id: str) -> None:

@@ -95,6 +95,33 @@ def test_it_ends_as_unknown_and_a_person_with_the_role_resolves_it(told, case):
     assert [row for row in told.json("actions", "--unknown") if row["run_id"] == case.refund.run_id] == []
 
 
+def test_one_whose_run_was_cancelled_is_listed_with_the_way_back_to_it(told):
+    refund = Refund("left")
+    told.sandbox("PUT", "/sandbox/payments/faults", [STORED | {"match": refund.order.charge}])
+    start(told, refund.run_id, refund.request)
+    action_id = asked(told, refund)["action_id"]
+    approve(told, refund.run_id, action_id)
+    ends(told, refund.run_id, "awaiting_resolution", seconds=90)
+
+    told.dayflow("cancel", refund.run_id)
+    ends(told, refund.run_id, "cancelled")
+    assert listed(told, refund) == f"dayflow reset {refund.run_id} --at 4"
+
+    told.dayflow(*listed(told, refund).split()[1:])
+    approve(told, refund.run_id, asked(told, refund)["action_id"])
+    ends(told, refund.run_id, "awaiting_resolution")
+    assert listed(told, refund) == f"dayflow resolve {refund.run_id} {action_id} --done|--not-done --as NAME"
+    told.dayflow("resolve", refund.run_id, action_id, "--not-done", "--as", LEAD)
+    ends(told, refund.run_id)
+    assert payments(told, refund.order) == []
+
+
+def listed(home: Home, refund: Refund) -> str:
+    """The command that the list over all runs has for this one."""
+    [row] = [row for row in home.json("actions", "--unknown") if row["run_id"] == refund.run_id]
+    return str(row["command"])
+
+
 def test_a_refund_after_one_that_was_resolved_as_not_done_is_free(told):
     lost = next(case for case in CASES if case.ends == "unknown")
     again = Refund("after", order=lost.refund.order)

@@ -73,6 +73,12 @@ def test_a_fresh_run_in_other_words_says_what_it_met_and_waits_for_a_person(staf
     assert met["conflict"] == {"run_id": refund.run_id, "action_id": done.action_id, "changed": True}
     assert "with other arguments" in look(staffed, refund.run_id).state.actions.all[3].result
     refunded_once(staffed, refund.order)
+    listed = until("it is listed", lambda: unresolved(staffed, refund))
+    assert (listed["action_id"], listed["intent"]) == (met["action_id"], met["intent"])
+    assert "with other arguments" in listed["why"]
+    assert listed["command"] == f"dayflow resolve {refund.run_id} {met['action_id']} --done|--not-done --as NAME"
+    assert listed["command"] in staffed.dayflow("actions", "--unknown").stdout
+    assert "was sent before with other arguments" in staffed.dayflow("show", refund.run_id).stdout
 
     staffed.dayflow("resolve", refund.run_id, met["action_id"], "--done", "--as", LEAD)
     mail = until("it waits for the mail", lambda: unknown(staffed, refund, "send_email"))
@@ -86,6 +92,11 @@ def test_a_fresh_run_in_other_words_says_what_it_met_and_waits_for_a_person(staf
     assert len(requests(staffed, refund.task)) == paid_before + 6
     assert [(one.verdict, one.accepted) for one in seen.state.rulings.all] == [("resolve", True)] * 2
     assert [action.status for action in seen.state.actions.all] == ["done"] * 5
+
+
+def unresolved(home: Home, refund: Refund) -> dict[str, Any] | None:
+    """What the list over all runs has of this one."""
+    return next((row for row in home.json("actions", "--unknown") if row["run_id"] == refund.run_id), None)
 
 
 def unknown(home: Home, refund: Refund, tool: str) -> dict[str, Any] | None:

@@ -25,11 +25,11 @@ BUSY_S = 10.0
 MIGRATION_LOCK = 7_230_001
 # What a person can do about a store that says this.
 HINTS = {
-    "disk is full": "make room on its disk",
-    "disk I/O error": "see that its disk has room and is sound",
-    "locked": "another program has it locked, so look which one, and end that",
+    "disk is full": "Make room on its disk",
+    "disk I/O error": "See that its disk has room and is sound",
+    "locked": "Another program has it locked: find that one, and end it",
 }
-OTHERWISE = "see that it is up, and that DAYFLOW_HOME and DAYFLOW_DATABASE_URL are right"
+OTHERWISE = "See that it is up, and that DAYFLOW_HOME and DAYFLOW_DATABASE_URL are right"
 
 _LOCK = text("SELECT pg_advisory_xact_lock(:lock)")
 
@@ -109,7 +109,7 @@ def _clear_errors() -> Iterator[None]:
 
 def _unusable(why: str) -> str:
     hint = next((hint for said, hint in HINTS.items() if said in why), OTHERWISE)
-    return f"the store cannot be used: {why}. To mend it, {hint}; a run that waits for it then goes on by itself."
+    return f"the store cannot be used: {why}. {hint}; what waits for it goes on by itself."
 
 
 def _number(name: str) -> int:

@@ -55,10 +55,10 @@ def test_an_effect_that_cannot_be_written_down_is_not_started_until_there_is_roo
     trouble = retried(desk.home, refund.run_id, "issue_refund")
 
     assert FULL in trouble
-    assert "make room" in trouble
+    assert "Make room" in trouble
     shown = desk.home.dayflow("show", refund.run_id).stdout
     assert "issue_refund is tried again by itself" in shown
-    assert "make room" in " ".join(shown.split())
+    assert "Make room" in " ".join(shown.split())
     nothing_happened(desk.home, refund.order)
     assert rows(desk.home, "SELECT * FROM ledger WHERE name = 'issue_refund' AND run_id = ?", refund.run_id) == []
     check(witness(desk.home, refund.run_id))

@@ -39,7 +39,7 @@ def test_an_effect_is_not_started_while_the_store_is_locked(home, desk):
         approve(home, refund.run_id, action_id)
         trouble = retried(home, refund.run_id, "issue_refund")
         assert LOCKED in trouble
-        assert "another program has it locked" in trouble
+        assert "Another program has it locked" in trouble
         nothing_happened(home, refund.order)
         assert rows(home, "SELECT * FROM ledger WHERE name = 'issue_refund' AND run_id = ?", refund.run_id) == []
 

@@ -1,4 +1,4 @@
-"""A ledger whose last record is torn opens with the one before it: no effect that was begun is lost, no half one read."""
+"""A ledger whose last record is torn opens with the one before it: no effect that had begun is lost."""
 
 import asyncio
 import os

@@ -18,9 +18,11 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import event, insert, inspect, text
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from domain import errors
 from store import database, schema
+from store.database import Database
 from store.ledger import Entry, Ledger, model_key
 from store.settings import Settings
 
@@ -390,6 +392,37 @@ async def test_a_locked_file_can_still_be_read(file, tmp_path):
 
     assert len(await Ledger(file).rows("default", "b1")) == 1
     holder.close()
+
+
+async def test_a_store_whose_connections_are_all_in_use_for_too_long_is_one_that_does_not_answer(tmp_path):
+    engine = create_async_engine(
+        Settings(DAYFLOW_HOME=tmp_path).database, pool_size=1, max_overflow=0, pool_timeout=0.1
+    )
+    store = Database(engine)
+
+    async with store.reading():
+        with pytest.raises(errors.Unreachable, match="the store cannot be used: QueuePool limit"):
+            await Ledger(store).begin(CALL)
+
+    await store.close()
+
+
+async def test_the_address_of_a_file_says_how_long_a_lock_is_waited_for(file, tmp_path):
+    address = Settings(DAYFLOW_HOME=tmp_path).database
+    patient, impatient = [
+        await database.connect(Settings(DAYFLOW_HOME=tmp_path, DAYFLOW_DATABASE_URL=address + more))
+        for more in ("", "?timeout=0.5")
+    ]
+
+    assert [await waits(patient), await waits(impatient)] == [10_000, 500]
+
+
+async def waits(store):
+    """How long it waits for a lock, in milliseconds; closes it."""
+    async with store.reading() as connection:
+        found = (await connection.exec_driver_sql("PRAGMA busy_timeout")).scalar()
+    await store.close()
+    return found
 
 
 # Fills the disk under a home, then begins a row; prints what came of it.

@@ -143,16 +143,6 @@ class Home:
         return json.loads(text) if text else None
 
 
-@contextlib.contextmanager
-def running(home: Home) -> Iterator[Home]:
-    """The home with its server and its sandbox up; nothing is left running."""
-    home.dayflow("up", "--no-worker")
-    try:
-        yield home
-    finally:
-        home.dayflow("down", code=None)
-
-
 def kill(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL, and reap."""
     if process.poll() is None:

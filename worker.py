@@ -47,6 +47,7 @@ async def host(
     from store import database
     from store.effects import Effects
     from store.ledger import Ledger
+    from store.payloads import Answers
     from workflows.agent_run import AgentRun
     from workflows.runner import CheckedRunner
 
@@ -68,7 +69,7 @@ async def host(
             people.resolve_effect,
             *Runner(settings, store).activities(tools),
         ],
-        interceptors=[Foresight(transcripts)],
+        interceptors=[Foresight(transcripts), Answers()],
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
         max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,

@@ -20,7 +20,8 @@ from activities.tool import Arguments, Context, Outcome, Tool
 from domain import errors
 from domain.request import explain
 from domain.tool import Effect, Preparation, Prepared, ToolCall, ToolResult
-from store import blobs, crash
+from store import crash
+from store.blobs import Blobs
 from store.database import Database
 from store.effects import Effects
 from store.settings import Settings
@@ -36,6 +37,7 @@ class Runner:
     def __init__(self, settings: Settings, database: Database) -> None:
         self._settings = settings
         self._database = database
+        self._blobs = Blobs(settings.blobs)
         self._secrets = cleaning.known_secrets(settings)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tool")
         self._once = Once(settings, Effects(database), self.attempt, self.done)
@@ -151,7 +153,7 @@ class Runner:
     def _blob(self, whole: str | None) -> str | None:
         """A full disk does not undo what the tool did: its result stands without the blob."""
         try:
-            return blobs.put(self._settings.home, whole.encode()) if whole else None
+            return self._blobs.put(whole.encode()) if whole else None
         except OSError as error:
             activity.logger.warning("the whole result could not be kept: %s", error)
             return None

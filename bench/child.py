@@ -12,7 +12,7 @@ from temporalio.client import Client
 from bench import hosting
 from bench.hosting import Contender
 from client import output
-from client.converter import CONVERTER
+from client.converter import converter
 from store.settings import Settings
 
 STATUS = Path("/proc/self/status")
@@ -21,8 +21,8 @@ STATUS = Path("/proc/self/status")
 async def work(wanted: dict[str, Any]) -> None:
     """Host one contender until stdin ends."""
     hosting.quiet()
-    client = await Client.connect(wanted["address"], data_converter=CONVERTER)
     settings = Settings.model_validate(wanted["settings"])
+    client = await Client.connect(wanted["address"], data_converter=converter(settings))
     async with hosting.host(client, settings, Contender(**wanted["contender"]), wanted["steps"]):
         print(peak_mb(), flush=True)
         await asyncio.to_thread(sys.stdin.read)

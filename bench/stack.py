@@ -16,7 +16,7 @@ from temporalio.client import Client
 
 from bench import scenario
 from client import server
-from client.converter import CONVERTER
+from client.converter import converter
 from client.embedded import Server
 from store.settings import Settings
 
@@ -52,7 +52,7 @@ async def up(home: Path, sandbox_port: int, synchronous: int = 1) -> AsyncIterat
     part = Server(wanted)
     command = [f"{SYNCHRONOUS}{synchronous}" if one.startswith(SYNCHRONOUS) else one for one in part.command()]
     with (home / "server.log").open("wb") as log, process(command, log.fileno(), part.environment()):
-        client = await _connected(part.address)
+        client = await _connected(part.address, wanted)
         await server.register_search_attributes(client)
         yield Stack(client, wanted)
 
@@ -103,11 +103,11 @@ async def first_line(child: subprocess.Popen[bytes]) -> str:
     return line.decode().strip()
 
 
-async def _connected(address: str) -> Client:
+async def _connected(address: str, settings: Settings) -> Client:
     async with asyncio.timeout(STARTS_S):
         while True:
             try:
-                return await Client.connect(address, data_converter=CONVERTER)
+                return await Client.connect(address, data_converter=converter(settings))
             except RuntimeError:
                 await asyncio.sleep(0.1)
 

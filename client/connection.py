@@ -7,7 +7,7 @@ from temporalio.client import Client
 from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError
 
-from client.converter import CONVERTER
+from client.converter import converter
 from domain import errors
 from store.settings import Settings
 
@@ -43,7 +43,7 @@ async def connect(settings: Settings) -> Client:
     config.setdefault("target_host", address(settings))
     config.setdefault("namespace", NAMESPACE)
     try:
-        return await Client.connect(**config, data_converter=CONVERTER)
+        return await Client.connect(**config, data_converter=converter(settings))
     except (RuntimeError, RPCError, OSError) as error:
         start = "Start it with `dayflow up`." if embedded() else "Check TEMPORAL_ADDRESS and the network."
         raise errors.Unreachable(f"no Temporal server answers at {config['target_host']}. {start}") from error

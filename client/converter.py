@@ -3,6 +3,7 @@
 One signal that cannot be decoded would otherwise be dropped without a trace, one such input retried for ever.
 """
 
+import dataclasses
 import hashlib
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,9 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
 from temporalio.contrib.pydantic import PydanticPayloadConverter
 from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadConverter
+
+from store import payloads
+from store.settings import Settings
 
 EXCERPT_BYTES = 100
 # Of a failure that is tried again the server shows 4 KB, and of a larger one nothing at all.
@@ -52,6 +56,12 @@ def undecodable(payload: Payload) -> dict[str, Any]:
     }
 
 
+# What a home adds to it is in `converter`.
 CONVERTER = DataConverter(
     payload_converter_class=TolerantPayloadConverter, failure_converter_class=BriefFailureConverter
 )
+
+
+def converter(settings: Settings) -> DataConverter:
+    """The data converter of a home: what every client and every worker of it uses."""
+    return dataclasses.replace(CONVERTER, external_storage=payloads.storage(settings))

@@ -23,11 +23,11 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import WorkflowIDReusePolicy
+from temporalio.converter import DataConverter
 from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from client.converter import CONVERTER
-from client.replay import replay
+from client.replay import Replayed, replay
 from domain import errors, views
 from domain.model import ModelCall
 from domain.state import RunState
@@ -150,16 +150,17 @@ class Dayflow:
             return found.id
         return None
 
-    async def runs(self, limit: int, *, agent: str | None = None) -> list[Run]:
-        """The newest runs first, each once."""
+    async def runs(self, limit: int, *, agent: str | None = None) -> tuple[list[Run], list[str]]:
+        """The newest runs first, each once; and why others of them cannot be read."""
         ids: dict[str, WorkflowExecution] = {}
         query = RUNS + (f' AND DayflowAgent = "{agent}"' if agent else "")
         async for found in self.client.list_workflows(query):
             ids.setdefault(found.id, found)
             if len(ids) >= limit:
                 break
-        listed = await asyncio.gather(*(self.get(run_id) for run_id in ids))
-        return sorted(listed, key=lambda run: run.started_at, reverse=True)
+        all_ = await asyncio.gather(*map(self._readable, ids))
+        runs = sorted((one for one in all_ if isinstance(one, Run)), key=lambda run: run.started_at, reverse=True)
+        return runs, [one for one in all_ if isinstance(one, str)]
 
     async def follow(self, run_id: str) -> AsyncIterator[Run]:
         """The run, again and again as it changes, until it is closed. Costs the run nothing: only its history is read.
@@ -249,7 +250,7 @@ class Dayflow:
             for event in await self.events(run_id, run.execution):
                 call = event.activity_task_scheduled_event_attributes
                 if call.activity_type.name == "call_model":
-                    asked = (await CONVERTER.decode(call.input.payloads, [ModelCall]))[0]
+                    asked = (await self.client.data_converter.decode(call.input.payloads, [ModelCall]))[0]
                     if asked.step == step:
                         return run.execution, call.workflow_task_completed_event_id
         raise errors.NotFound(f"{run_id} has no step {step} to go on from; `dayflow steps {run_id}` lists them")
@@ -293,8 +294,15 @@ class Dayflow:
         handle = self.client.get_workflow_handle(run_id, run_id=told.run_id)
         events = [event async for event in handle.fetch_history_events()]
         run = await self._run(told, events)
-        run.retrying = [await _retrying(one) for one in pending if one.attempt > 1 and one.HasField("last_failure")]
+        again = (one for one in pending if one.attempt > 1 and one.HasField("last_failure"))
+        run.retrying = [await _retrying(one, self.client.data_converter) for one in again]
         return run, events
+
+    async def _readable(self, run_id: str) -> Run | str:
+        try:
+            return await self.get(run_id)
+        except errors.Lost as error:
+            return f"{run_id} cannot be read: {error}"
 
     async def _describe(self, run_id: str, execution: str | None) -> WorkflowExecutionDescription:
         try:
@@ -305,8 +313,11 @@ class Dayflow:
             raise errors.NotFound(f"{run_id!r} is a workflow of type {told.workflow_type}, not a run of Dayflow")
         return told
 
+    async def _replay(self, run_id: str, events: list[HistoryEvent]) -> Replayed:
+        return await replay(run_id, self.client.namespace, events, self.client.data_converter)
+
     async def _run(self, told: WorkflowExecution, events: list[HistoryEvent]) -> Run:
-        replayed = await replay(told.id, self.client.namespace, events)
+        replayed = await self._replay(told.id, events)
         end = _ENDS.get(events[-1].event_type) if events else None
         said = replayed.state is not None and replayed.state.closed
         first, last = (events[0], events[-1]) if events else (HistoryEvent(), HistoryEvent())
@@ -353,8 +364,8 @@ async def _either(event: asyncio.Event, task: asyncio.Task[None]) -> None:
     waiting.cancel()
 
 
-async def _retrying(pending: PendingActivityInfo) -> dict[str, Any]:
-    error = await CONVERTER.decode_failure(pending.last_failure)
+async def _retrying(pending: PendingActivityInfo, converter: DataConverter) -> dict[str, Any]:
+    error = await converter.decode_failure(pending.last_failure)
     why = error.message if isinstance(error, FailureError) else str(error)
     return {"activity": pending.activity_type.name, "attempt": pending.attempt, "error": why}
 

@@ -8,6 +8,7 @@ from temporalio import workflow
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
+from temporalio.converter import DataConverter
 from temporalio.worker import (
     ExecuteWorkflowInput,
     Interceptor,
@@ -19,6 +20,7 @@ from temporalio.worker import (
 
 from client.converter import CONVERTER
 from domain.state import RunState
+from store import payloads
 from workflows.agent_run import AgentRun
 
 _THREADS = ThreadPoolExecutor(4, thread_name_prefix="replay")
@@ -53,15 +55,19 @@ class Replayed:
         self.divergence = divergence
 
 
-async def replay(run_id: str, namespace: str, events: Sequence[HistoryEvent]) -> Replayed:
-    """Replay a whole or a partial history."""
+async def replay(
+    run_id: str, namespace: str, events: Sequence[HistoryEvent], converter: DataConverter = CONVERTER
+) -> Replayed:
+    """Replay a whole or a partial history; `errors.Lost` if a payload of it cannot be had."""
     if not any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED for event in events):
         return Replayed(None, None)
+    if converter.external_storage:
+        await payloads.check(converter.external_storage, events)
     keeper = _Keeper()
     replayer = Replayer(
         workflows=[AgentRun],
         namespace=namespace,
-        data_converter=CONVERTER,
+        data_converter=converter,
         interceptors=[keeper],
         workflow_runner=UnsandboxedWorkflowRunner(),
         workflow_task_executor=_THREADS,

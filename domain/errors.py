@@ -11,6 +11,7 @@ DayflowError
 ├── Again          the destination is busy or out of reach; the same key may be sent again
 ├── Uncertain      it may or may not have happened
 ├── IntentHeld     another action holds the same intent
+├── Lost           a stored payload is missing or altered
 └── Broken         the record contradicts itself (digest, transcript); a person has to look
 """
 
@@ -67,6 +68,16 @@ class IntentHeld(DayflowError):
     def __init__(self, conflict: Conflict) -> None:
         self.conflict = conflict
         super().__init__(f"{conflict.run_id} holds the same intent by its action {conflict.action_id}")
+
+
+class Lost(DayflowError):
+    """A stored payload is missing or altered; what needs it goes on once it is back."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(
+            f"stored payload {name[:12]} {why}. Put it back from a backup, or set DAYFLOW_PAYLOADS to the folder that "
+            "has it; what waits for it goes on by itself then."
+        )
 
 
 class Broken(DayflowError):

@@ -16,6 +16,8 @@ from domain import agent, errors
 
 SAMPLES = Path(__file__).resolve().parent.parent / "sandbox" / "samples"
 HIGHEST_PORT = 65535
+# A payload in a history is never larger: the server takes none over 2 MB, and no 4 MB in one workflow task.
+LARGEST_IN_HISTORY = 1_000_000
 # The one mailbox of the sandbox. No secret: it is on loopback, and holds what Dayflow itself sent.
 SANDBOX_MAIL_USER = "dayflow@example.com"
 SANDBOX_MAIL_PASSWORD = "sandbox"
@@ -41,6 +43,16 @@ class Settings(BaseSettings):
         None,
         alias="DAYFLOW_DATABASE_URL",
         description="SQLAlchemy URL of the store (default: a SQLite file in the home)",
+    )
+    payloads: Path | None = Field(
+        None, alias="DAYFLOW_PAYLOADS", description="folder of large payloads (default: one in the home)"
+    )
+    payload_bytes: int = Field(
+        256_000,
+        alias="DAYFLOW_PAYLOAD_BYTES",
+        ge=1_000,
+        le=LARGEST_IN_HISTORY,
+        description="payloads from this size on are kept there",
     )
     approvers: Path | None = Field(None, alias="DAYFLOW_APPROVERS", description="approvers file")
     events: int = Field(
@@ -74,7 +86,7 @@ class Settings(BaseSettings):
     imap_tls: Literal["starttls", "tls", "none"] = Field("tls", alias="IMAP_TLS", description="how it is secured")
     imap_sent: str = Field("Sent", alias="IMAP_SENT", description="the folder of sent mail")
 
-    @field_validator("home", "inbox", "calendar", "sample_orders", "approvers", "sandbox_script")
+    @field_validator("home", "payloads", "inbox", "calendar", "sample_orders", "approvers", "sandbox_script")
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
         return path.expanduser().absolute() if path else None
@@ -96,6 +108,11 @@ class Settings(BaseSettings):
     def database(self) -> str:
         """SQLAlchemy URL of the one database."""
         return self.database_url or f"sqlite+aiosqlite:///{self.home / 'dayflow.sqlite'}"
+
+    @property
+    def blobs(self) -> Path:
+        """The folder of everything that is too large for a history."""
+        return self.payloads or self.home / "payloads"
 
     @property
     def sandbox_answers(self) -> bool:

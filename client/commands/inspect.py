@@ -82,14 +82,18 @@ def replay_run(run_id: RunArgument, json: Json = False) -> None:
 
 async def _runs(limit: int, agent: str | None, json: bool) -> None:
     _, dayflow = await common.connected()
-    found = await dayflow.runs(limit, agent=agent)
+    found, lost = await dayflow.runs(limit, agent=agent)
     if json:
         output.as_json([_row(run) for run in found])
-    elif not found:
+    elif not found and not lost:
         output.say("No runs yet. Start one with `dayflow brief`.")
     else:
         columns = ("run", "agent", "status", "steps", "tokens", "cost", "started")
         output.table(columns, [_cells(run) for run in found])
+    for line in lost:
+        output.note(line)
+    if lost:
+        raise SystemExit(int(Exit.FAILED))
 
 
 def _row(run: "Run") -> dict[str, Any]:

@@ -25,7 +25,8 @@ from activities.tools import create_task
 from client.converter import CONVERTER
 from domain import actions, errors
 from domain.tool import Effect, Preparation, Read, ToolCall
-from store import blobs, database
+from store import database
+from store.blobs import Blobs
 from store.effects import Effects
 from store.ledger import Entry, Ledger
 from store.settings import Settings
@@ -351,7 +352,7 @@ async def test_fifty_megabytes_are_clipped_and_kept_while_the_heartbeats_go_on(a
     result = await act(tool(large), call())
 
     assert len(result.content.encode()) <= MAX_RESULT_BYTES + 100
-    kept = blobs.path(tmp_path, result.blob).read_bytes()
+    kept = Blobs(tmp_path / "payloads").get(result.blob)
     assert hashlib.sha256(kept).hexdigest() == result.blob
     assert len(beats) > 1
     assert max(later - sooner for sooner, later in itertools.pairwise([*beats, time.monotonic()])) < 3
@@ -370,7 +371,7 @@ async def test_a_tool_that_prints_fifty_megabytes_does_not_show_them_to_the_mode
 
 
 async def test_a_blob_that_cannot_be_kept_does_not_undo_what_was_done(act, tmp_path, destination, ledger):
-    (tmp_path / "blobs").write_text("in the way")
+    (tmp_path / "payloads").write_text("in the way")
 
     def pay_much(arguments, context):
         destination.pay(arguments, context)

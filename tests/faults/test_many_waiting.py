@@ -17,7 +17,7 @@ from refunds import LEAD, Refund
 from temporalio.client import Client
 from workers import Worker, working
 
-from client.converter import CONVERTER
+from client.converter import converter
 from client.dayflow import Dayflow
 
 RUNS = int(os.environ.get("WAITING_RUNS", "40"))
@@ -36,7 +36,7 @@ def crowded(new_home: Any, tmp_path: Path) -> Home:
 
 async def each(home: Home, refunds: list[Refund], act: Any) -> None:
     """Do something with every run, some of them at once."""
-    dayflow = Dayflow(await Client.connect(f"127.0.0.1:{home.port}", data_converter=CONVERTER))
+    dayflow = Dayflow(await Client.connect(f"127.0.0.1:{home.port}", data_converter=converter(home.settings)))
     free = asyncio.Semaphore(AT_ONCE)
 
     async def one(refund: Refund) -> None:

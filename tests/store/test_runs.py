@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from domain import errors
-from store import blobs
 from store.runs import Runs
 
 
@@ -102,22 +101,3 @@ async def test_fifty_at_once_can_say_the_sources_of_one_run(runs):
 
     inbox, _ = await runs.sources("b1")
     assert inbox in {Path(f"in{n}") for n in range(50)}
-
-
-# Blobs
-
-
-def test_a_blob_is_named_by_its_content_and_stored_once(tmp_path):
-    first = blobs.put(tmp_path, b"content")
-    second = blobs.put(tmp_path, b"content")
-
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert first == second
-    assert files == [blobs.path(tmp_path, first)]
-    assert files[0].read_bytes() == b"content"
-
-
-def test_blobs_can_be_read_by_their_owner_alone(tmp_path):
-    name = blobs.put(tmp_path, b"content")
-
-    assert blobs.path(tmp_path, name).stat().st_mode & 0o077 == 0

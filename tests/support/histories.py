@@ -12,7 +12,7 @@ from typing import Any
 from homes import Home, until
 from temporalio.client import Client, WorkflowHistory
 
-from client.converter import CONVERTER
+from client.converter import converter
 
 FOLDER = Path(__file__).resolve().parent.parent / "histories"
 IDENTITIES = ("identity", "workerIdentity")
@@ -72,7 +72,7 @@ def load(path: Path) -> WorkflowHistory:
 
 
 async def _fetch(home: Home, run_id: str) -> dict[str, Any]:
-    client = await Client.connect(f"127.0.0.1:{home.port}", data_converter=CONVERTER)
+    client = await Client.connect(f"127.0.0.1:{home.port}", data_converter=converter(home.settings))
     history: dict[str, Any] = json.loads((await client.get_workflow_handle(run_id).fetch_history()).to_json())
     return history
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from store.settings import Settings
+
 BIN = Path(sys.executable).parent
 T = TypeVar("T")
 # Settings of the machine that must not reach a test.
@@ -58,6 +60,11 @@ class Home:
             "DAYFLOW_TIMEZONE": "Europe/Berlin",
             **settings,
         }
+
+    @property
+    def settings(self) -> Settings:
+        """What its processes read from their environment."""
+        return Settings.model_validate({name: value for name, value in self.env.items() if value})
 
     def dayflow(
         self, *arguments: str, env: dict[str, str] | None = None, code: int | None = 0, seconds: float = 60

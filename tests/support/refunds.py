@@ -12,7 +12,7 @@ from script import call, conversation, say, unique, use
 from temporalio.client import Client
 from witness import Run, watch
 
-from client.converter import CONVERTER
+from client.converter import converter
 from domain import views
 
 LEAD, CLERK, DESK = "lead@example.com", "clerk@example.com", "desk@example.com"
@@ -114,7 +114,7 @@ def query(home: Home, run_id: str, name: str) -> Any:
     """The answer of the run's worker to a query."""
 
     async def ask() -> Any:
-        client = await Client.connect(f"127.0.0.1:{home.port}", data_converter=CONVERTER)
+        client = await Client.connect(f"127.0.0.1:{home.port}", data_converter=converter(home.settings))
         return await client.get_workflow_handle(run_id).query(name)
 
     return asyncio.run(ask())

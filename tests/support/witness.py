@@ -21,7 +21,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistory
 from temporalio.common import RawValue
 
-from client.converter import CONVERTER
+from client.converter import converter
 from client.dayflow import Dayflow, Run
 from domain.state import RunState
 from store.settings import SAMPLES
@@ -255,7 +255,7 @@ async def _settled(dayflow: Dayflow, run_id: str) -> None:
 
 
 async def _client(home: Home) -> Dayflow:
-    return Dayflow(await Client.connect(f"127.0.0.1:{home.port}", data_converter=CONVERTER))
+    return Dayflow(await Client.connect(f"127.0.0.1:{home.port}", data_converter=converter(home.settings)))
 
 
 def _asks(line: dict[str, Any], task: str) -> bool:

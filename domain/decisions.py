@@ -16,6 +16,8 @@ from domain.request import Name, explain
 
 KEPT = 500
 KEPT_CHARACTERS = 200
+# All edited actions of one step may be started by one workflow task, beside the answer that proposed them.
+MAX_ARGUMENTS_BYTES = 100_000
 
 Verdict = Literal["approve", "deny", "edit"]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=100)]
@@ -158,9 +160,12 @@ def parse(verdict: Verdict | None, raw: Sequence[Any]) -> Decision:
     if verdict is not None and value.setdefault("verdict", verdict) != verdict:
         raise errors.BadRequest(f"malformed: the signal says {verdict!r} and the verdict {value['verdict']!r}")
     try:
-        return Decision.model_validate_json(json.dumps(value), strict=True)
+        decision = Decision.model_validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
         raise errors.BadRequest(f"malformed: {explain(error)}") from None
+    if (size := len(digest.canonical(decision.arguments))) > MAX_ARGUMENTS_BYTES:
+        raise errors.BadRequest(f"malformed: the arguments have {size} bytes; at most {MAX_ARGUMENTS_BYTES} are taken")
+    return decision
 
 
 def same_person(one: str, other: str | None) -> bool:

@@ -102,7 +102,7 @@ def references(messages: Iterable[Message]) -> Iterator[ExternalStorageReference
     """All references in messages of the server's, such as the events of a history or the memo of a run."""
     for message in messages:
         if _REFERENCE in message.SerializeToString():
-            yield from _within(message)
+            yield from filter(None, map(reference, within(message)))
 
 
 async def check(storage: ExternalStorage, messages: Iterable[Message]) -> None:
@@ -115,17 +115,17 @@ async def check(storage: ExternalStorage, messages: Iterable[Message]) -> None:
         await driver.retrieve(StorageDriverRetrieveContext(), [StorageDriverClaim(dict(found.claim_data))])
 
 
-def _within(message: Message) -> Iterator[ExternalStorageReference]:
+def within(message: Message) -> Iterator[Payload]:
+    """All payloads in a message, however deep."""
     if isinstance(message, Payload):
-        found = reference(message)
-        yield from [found] if found else []
+        yield message
         return
     for field, value in message.ListFields():
         if field.message_type is not None:
             values = value.values() if isinstance(value, Mapping) else [value] if isinstance(value, Message) else value
             for one in values:
                 if isinstance(one, Message):
-                    yield from _within(one)
+                    yield from within(one)
 
 
 class Answers(Interceptor):

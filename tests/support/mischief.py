@@ -22,6 +22,8 @@ from store.tasks import Tasks
 DEADLINE_S = 1.0
 EFFECT_DEADLINE_S = 12.0
 MEGABYTES_50 = 50_000_000
+MEGABYTES_3 = 3_000_000
+KILOBYTES_200 = 200_000
 
 
 class ReadInbox(Arguments):
@@ -114,6 +116,8 @@ READS: dict[str, Any] = {
     "cancel": lambda: _raise(asyncio.CancelledError()),
     "die": lambda: os._exit(1),
     "print": _print,
+    "much": lambda: "x" * MEGABYTES_3,
+    "some": lambda: "x" * KILOBYTES_200,
     "flood": lambda: "ü" * (MEGABYTES_50 // 2),
     "environment": lambda: dict(os.environ),
     "unprintable": lambda: "a\ud800b\x00c\x1b[31md\x1b]0;title\x07e",

@@ -24,6 +24,8 @@ from temporalio.common import RawValue
 from client.converter import converter
 from client.dayflow import Dayflow, Run
 from domain.state import RunState
+from store.blobs import Blobs
+from store.payloads import reference, within
 from store.settings import SAMPLES
 
 # The last event of a history whose next workflow task is still to come, or under way.
@@ -78,10 +80,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Witness:
-    """One run as all of its witnesses tell it."""
+    """One run as all of its witnesses tell it. events: with whatever is stored outside of what was `recorded`."""
 
     run: Run
     events: list[HistoryEvent]
+    recorded: list[HistoryEvent]
     requests: list[Request]
     ledger: list[dict[str, Any]]
     commits: list[dict[str, Any]]
@@ -209,7 +212,8 @@ def witness(home: Home, run_id: str) -> Witness:
     commits = [row for row in rows(home, "SELECT * FROM task_commits") if row["idempotency_key"] in keys]
     return Witness(
         run=run,
-        events=events,
+        events=[_whole(home, event) for event in events],
+        recorded=events,
         requests=requests(home, task) if task else [],
         ledger=rows(home, "SELECT * FROM ledger WHERE run_id = ? ORDER BY began_at", run_id),
         commits=commits,
@@ -222,6 +226,15 @@ def witness(home: Home, run_id: str) -> Witness:
         mails=[one for one in home.sandbox("GET", "/sandbox/mail/journal") if one["to"] in to],
         approvers=approvers(home),
     )
+
+
+def _whole(home: Home, event: HistoryEvent) -> HistoryEvent:
+    """A copy of an event with the stored payloads in their places."""
+    copy = HistoryEvent.FromString(event.SerializeToString())
+    for payload in within(copy):
+        if found := reference(payload):
+            payload.CopyFrom(Payload.FromString(Blobs(home.settings.blobs).get(found.claim_data["sha256"])))
+    return copy
 
 
 def requests(home: Home, task: str) -> list[Request]:

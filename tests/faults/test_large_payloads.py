@@ -1,0 +1,165 @@
+"""Nothing that is large ends a run or stops it for ever; what was stored and is gone is named, and waited for."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import mischief
+import pytest
+from checker import check, each_ask_is_sent_once, history_replays
+from homes import Home, until
+from script import call, conversation, create_task, play, say, unique, use
+from witness import Witness, ends, send, start, witness
+from workers import working
+
+from store.blobs import Blob, Blobs
+
+QUEUE = "large"
+DONE = say("That is all.")
+MOST_IN_HISTORY = 1_000_000
+MOST_IN_ONE_TASK = 3_000_000
+
+
+def reads(*how: str) -> dict[str, Any]:
+    """A turn that calls a tool in each of these ways."""
+    return call(*(use("read_inbox", {"how": one}) for one in how))
+
+
+# What a model and its tools say in one run, and a part of the transcript that comes of it.
+LARGE = {
+    "a result of 3 MB": ([reads("much"), DONE], "[clipped: 3000000 bytes, the first 64000 are shown]"),
+    "16 results of 200 KB": ([reads(*["some"] * 16), DONE], "[clipped: 200000 bytes, the first 64000 are shown]"),
+    "an argument of 900 KB": ([reads("a" * 900_000), DONE], "KeyError"),
+    "16 arguments of 60 KB": ([reads(*["a" * 60_000] * 16), DONE], "KeyError"),
+    "an answer near 1 MB": ([say("b" * 990_000)], "b" * 990_000),
+    "text of 900 KB beside a call": ([{"content": [*say("c" * 900_000)["content"], use("read_tasks")]}, DONE], "tasks"),
+    "12 results of 64 KB, one after the other": ([*[reads("some")] * 12, DONE], "[clipped"),
+}
+TASKS = {name: unique("large") for name in LARGE}
+
+
+@pytest.fixture(scope="module")
+def begun(home: Home) -> Iterator[Home]:
+    """All runs, begun side by side on one worker."""
+    play(home, *(conversation(TASKS[name], *turns) for name, (turns, _) in LARGE.items()))
+    with working(home, QUEUE, host=mischief.host) as worker:
+        for task in TASKS.values():
+            start(home, task, {"agent": "brief", "task": task, "limits": {"tokens": 5_000_000}}, QUEUE)
+        worker.ready()
+        yield home
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_things_go_through_and_the_history_stays_small(begun, name):
+    ends(begun, TASKS[name])
+
+    seen = witness(begun, TASKS[name])
+    check(seen)
+    assert LARGE[name][1] in json.dumps(seen.state.transcript.messages)
+    small(seen)
+
+
+def small(seen: Witness) -> None:
+    """Nothing in the history, and no workflow task, is near what the server takes."""
+    tasks: Counter[int] = Counter()
+    for event in seen.recorded:
+        assert event.ByteSize() < MOST_IN_HISTORY
+        tasks[event.activity_task_scheduled_event_attributes.workflow_task_completed_event_id] += event.ByteSize()
+    del tasks[0]
+    assert max(tasks.values()) < MOST_IN_ONE_TASK
+
+
+def test_a_message_of_nearly_two_megabytes_is_refused_and_the_run_goes_on(begun, tmp_path):
+    task, large = unique("large-message"), tmp_path / "message.json"
+    large.write_text(json.dumps({"text": "x" * 1_900_000, "from": "ana"}))
+    slow = {**reads("some"), "faults": [{"kind": "silence", "seconds": 3, "pings": True}]}
+    play(begun, conversation(task, slow, DONE))
+    start(begun, task, {"agent": "brief", "task": task}, QUEUE)
+
+    begun.temporal("workflow", "signal", "--workflow-id", task, "--name", "message", "--input-file", str(large))
+
+    ends(begun, task)
+    seen = witness(begun, task)
+    check(seen)
+    [bad] = seen.state.bad_messages.last
+    assert "at most 20000 characters" in bad.why
+
+
+@pytest.fixture
+def sparing(new_home: Callable[..., Home]) -> Home:
+    """A home whose histories hold next to nothing."""
+    return new_home(DAYFLOW_PAYLOAD_BYTES="1000")
+
+
+def paused(home: Home) -> tuple[str, Blob]:
+    """A run that was paused before its first step, and the one payload that it has stored: its definition."""
+    task = unique("lost")
+    play(home, conversation(task, call(use("read_tasks")), DONE))
+    with working(home, task) as worker:
+        start(home, task, {"agent": "brief", "task": task}, task)
+        send(home, task, "pause", {"by": "ana"})
+        worker.ready()
+        ends(home, task, "paused", "by ana")
+    [stored] = Blobs(home.settings.blobs).all()
+    return task, stored
+
+
+HARMS: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "missing": (lambda path: path.unlink(), "is missing: there is no"),
+    "altered": (lambda path: path.write_bytes(b"other"), "is altered"),
+}
+COMMANDS = ["show", "steps", "actions", "transcript", "replay", "watch"]
+
+
+@pytest.mark.parametrize(("harm", "words"), HARMS.values(), ids=HARMS)
+def test_a_lost_payload_is_named_and_the_run_goes_on_when_it_is_back(sparing, harm, words):
+    task, stored = paused(sparing)
+    path = Blobs(sparing.settings.blobs).path(stored.name)
+    whole = path.read_bytes()
+    harm(path)
+
+    with working(sparing, task) as worker:
+        worker.ready()
+        send(sparing, task, "resume", {"by": "ana"})
+        failed = until("the workflow task has failed", lambda: task_failure(sparing, task))
+        assert f"stored payload {stored.name[:12]} {words}" in failed
+        for command in COMMANDS:
+            told = sparing.dayflow(command, task, code=1)
+            assert told.stderr.startswith(f"error: stored payload {stored.name[:12]} {words}")
+            assert "Traceback" not in told.stderr
+        listed = sparing.dayflow("runs", code=1)
+        assert f"{task} cannot be read: stored payload {stored.name[:12]} {words}" in listed.stderr
+        path.write_bytes(whole)
+        ends(sparing, task, seconds=90)
+
+    seen = witness(sparing, task)
+    history_replays(seen)
+    each_ask_is_sent_once(seen, {})
+
+
+def task_failure(home: Home, run_id: str) -> str | None:
+    """What the newest workflow task that failed said, without reading any payload."""
+    told = json.loads(home.temporal("workflow", "show", "--workflow-id", run_id, "--output", "json").stdout)
+    for event in told["events"]:
+        if event["eventType"] == "EVENT_TYPE_WORKFLOW_TASK_FAILED":
+            return str(event["workflowTaskFailedEventAttributes"]["failure"]["message"])
+    return None
+
+
+def test_a_run_with_everything_stored_outside_survives_a_kill_and_is_shown_with_no_worker(sparing):
+    task = unique("sparing")
+    turns = [call(use("read_tasks"), create_task(f"{task}-{n}")) for n in range(4)]
+    play(sparing, conversation(task, *turns, say("Done. " + "d" * 5_000)))
+    start(sparing, task, {"agent": "brief", "task": task + " t" * 2_000}, task)
+    with working(sparing, task, DAYFLOW_CRASH_AT="effect.committed:2") as worker:
+        worker.died()
+    with working(sparing, task) as worker:
+        worker.ready()
+        ends(sparing, task)
+
+    assert len(sparing.show(task)["result"]) > 5_000
+    assert sparing.json("replay", task)["ok"]
+    assert len(sparing.json("steps", task)) == 5
+    check(witness(sparing, task))

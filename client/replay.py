@@ -1,5 +1,6 @@
 """The state of a run from its history alone: replayed here, with today's code, whether a worker is up or not."""
 
+import dataclasses
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -23,6 +24,8 @@ from domain.state import RunState
 from store import payloads
 from workflows.agent_run import AgentRun
 
+# What a run does not read of its own history: what it asked for, and what it answered in the end.
+_UNREAD = {EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED}
 _THREADS = ThreadPoolExecutor(4, thread_name_prefix="replay")
 
 
@@ -61,8 +64,10 @@ async def replay(
     """Replay a whole or a partial history; `errors.Lost` if a payload of it cannot be had."""
     if not any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED for event in events):
         return Replayed(None, None)
-    if converter.external_storage:
-        await payloads.check(converter.external_storage, events)
+    if storage := converter.external_storage:
+        await payloads.check(storage, (one for one in events if one.event_type not in _UNREAD))
+        # A replay makes all commands once more; to look at a run writes nothing.
+        converter = dataclasses.replace(converter, external_storage=payloads.read_only(storage))
     keeper = _Keeper()
     replayer = Replayer(
         workflows=[AgentRun],

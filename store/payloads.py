@@ -5,6 +5,7 @@ as long as a history refers to it.
 """
 
 import asyncio
+import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -84,6 +85,11 @@ def storage(settings: Settings) -> ExternalStorage:
         return None if answers or payload.ByteSize() < settings.payload_bytes else files
 
     return Storage(drivers=[files], driver_selector=select, payload_size_threshold=0)
+
+
+def read_only(storage: ExternalStorage) -> ExternalStorage:
+    """The same, but nothing is stored by it."""
+    return dataclasses.replace(storage, driver_selector=lambda context, payload: None)
 
 
 def reference(payload: Payload) -> ExternalStorageReference | None:

@@ -143,6 +143,13 @@ def test_a_signal_whose_verdict_says_otherwise_is_refused(written):
         decisions.parse("approve", [SAID | {"verdict": written}])
 
 
+def test_an_edit_with_arguments_that_no_history_should_hold_is_refused_with_their_size():
+    large = {"text": "x" * decisions.MAX_ARGUMENTS_BYTES}
+
+    with pytest.raises(errors.BadRequest, match=r"malformed: the arguments have 100011 bytes; at most 100000"):
+        decisions.parse("edit", [{**EDIT, "arguments": large}])
+
+
 @quick
 @given(
     st.recursive(

@@ -11,6 +11,8 @@ import pytest
 from checker import check, each_ask_is_sent_once, history_replays
 from homes import Home, until
 from script import call, conversation, create_task, play, say, unique, use
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
 from witness import Witness, ends, send, start, witness
 from workers import working
 
@@ -87,6 +89,21 @@ def test_a_message_of_nearly_two_megabytes_is_refused_and_the_run_goes_on(begun,
     assert "at most 20000 characters" in bad.why
 
 
+def test_a_signal_that_looks_like_a_reference_of_somebody_else_is_refused_and_the_run_goes_on(begun):
+    task = unique("foreign-reference")
+    slow = {**reads("some"), "faults": [{"kind": "silence", "seconds": 3, "pings": True}]}
+    play(begun, conversation(task, slow, DONE))
+    start(begun, task, {"agent": "brief", "task": task}, QUEUE)
+
+    metadata = {"encoding": b"json/protobuf", "messageType": b"temporal.api.sdk.v1.ExternalStorageReference"}
+    send(begun, task, "message", RawValue(Payload(metadata=metadata, data=b'{"driverName": "s3"}')))
+
+    ends(begun, task)
+    seen = witness(begun, task)
+    check(seen)
+    assert [bad.name for bad in seen.state.bad_messages.last] == ["message"]
+
+
 @pytest.fixture
 def sparing(new_home: Callable[..., Home]) -> Home:
     """A home whose histories hold next to nothing."""
@@ -146,6 +163,47 @@ def task_failure(home: Home, run_id: str) -> str | None:
         if event["eventType"] == "EVENT_TYPE_WORKFLOW_TASK_FAILED":
             return str(event["workflowTaskFailedEventAttributes"]["failure"]["message"])
     return None
+
+
+@pytest.mark.parametrize(("tool", "point"), [("create_task", "effect.begin"), ("read_inbox", "read.done")])
+def test_an_action_whose_arguments_are_lost_does_not_end_its_run(sparing, tool, point):
+    """An effect waits for them; of a reading tool the model is told, after four attempts."""
+    task = unique("arguments")
+    effect = tool == "create_task"
+    arguments = {"title": "A", "source_id": task, "notes": "n" * 2_000} if effect else {"how": "a" * 2_000}
+    play(sparing, conversation(task, call(use(tool, arguments)), DONE))
+    start(sparing, task, {"agent": "brief", "task": task}, task)
+    with working(sparing, task, host=mischief.host, DAYFLOW_CRASH_AT=point) as worker:
+        worker.died()
+    blobs = Blobs(sparing.settings.blobs)
+    [path] = [path for path in map(blobs.path, names(blobs)) if b'"action_id"' in path.read_bytes()]
+    whole = path.read_bytes()
+    path.unlink()
+
+    with working(sparing, task, host=mischief.host) as worker:
+        if effect:
+            until("an attempt has failed", lambda: "Failed decoding arguments" in described(sparing, task))
+            assert sparing.show(task)["status"] == "running"
+            assert not path.exists(), "to look at a run writes nothing"
+            path.write_bytes(whole)
+        seen = ends(sparing, task, seconds=90)
+
+    assert seen.state is not None
+    [action] = seen.state.actions.all
+    assert action.status == ("done" if effect else "failed")
+    assert effect or "Failed decoding arguments" in str(action.result)
+    path.write_bytes(whole)
+    check(witness(sparing, task))
+
+
+def names(blobs: Blobs) -> list[str]:
+    """Every blob's name."""
+    return [blob.name for blob in blobs.all()]
+
+
+def described(home: Home, run_id: str) -> str:
+    """What the server says of a run, its pending activities too."""
+    return home.temporal("workflow", "describe", "--workflow-id", run_id, "--output", "json").stdout
 
 
 def test_a_run_with_everything_stored_outside_survives_a_kill_and_is_shown_with_no_worker(sparing):

@@ -24,8 +24,12 @@ from domain.state import RunState
 from store import payloads
 from workflows.agent_run import AgentRun
 
-# What a run does not read of its own history: what it asked for, and what it answered in the end.
-_UNREAD = {EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED}
+# What a run does not read of its own history: what it asked for, and what it handed over in the end.
+_UNREAD = {
+    EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
+}
 _THREADS = ThreadPoolExecutor(4, thread_name_prefix="replay")
 
 

@@ -206,6 +206,23 @@ def described(home: Home, run_id: str) -> str:
     return home.temporal("workflow", "describe", "--workflow-id", run_id, "--output", "json").stdout
 
 
+def test_a_state_of_more_than_two_megabytes_is_handed_over(new_home):
+    home, task = new_home(DAYFLOW_EVENTS="60"), unique("carried")
+    play(home, conversation(task, *[reads(*["some"] * 5)] * 9, DONE))
+    start(home, task, {"agent": "brief", "task": task, "limits": {"tokens": 50_000_000}}, task)
+    with working(home, task, host=mischief.host) as worker:
+        worker.ready()
+        run = ends(home, task, seconds=100)
+
+    assert len(run.other_executions) >= 2
+    seen = witness(home, task)
+    small(seen)
+    [state] = seen.recorded[0].workflow_execution_started_event_attributes.input.payloads
+    assert state.external_payloads[0].size_bytes > 2_000_000
+    assert len(home.json("steps", task)) == 10
+    assert home.json("replay", task)["ok"]
+
+
 def test_a_run_with_everything_stored_outside_survives_a_kill_and_is_shown_with_no_worker(sparing):
     task = unique("sparing")
     turns = [call(use("read_tasks"), create_task(f"{task}-{n}")) for n in range(4)]

@@ -37,7 +37,7 @@ LARGE = {
     "16 arguments of 60 KB": ([reads(*["a" * 60_000] * 16), DONE], "KeyError"),
     "an answer near 1 MB": ([say("b" * 990_000)], "b" * 990_000),
     "text of 900 KB beside a call": ([{"content": [*say("c" * 900_000)["content"], use("read_tasks")]}, DONE], "tasks"),
-    "12 results of 64 KB, one after the other": ([*[reads("some")] * 12, DONE], "[clipped"),
+    "12 results of 64 KB, one after the other": ([*[reads(f"some,{n}") for n in range(12)], DONE], "[clipped"),
 }
 TASKS = {name: unique("large") for name in LARGE}
 
@@ -208,7 +208,7 @@ def described(home: Home, run_id: str) -> str:
 
 def test_a_state_of_more_than_two_megabytes_is_handed_over(new_home):
     home, task = new_home(DAYFLOW_EVENTS="60"), unique("carried")
-    play(home, conversation(task, *[reads(*["some"] * 5)] * 9, DONE))
+    play(home, conversation(task, *[reads(*[f"some,{n}.{m}" for m in range(5)]) for n in range(9)], DONE))
     start(home, task, {"agent": "brief", "task": task, "limits": {"tokens": 50_000_000}}, task)
     with working(home, task, host=mischief.host) as worker:
         worker.ready()

@@ -27,14 +27,14 @@ KILOBYTES_200 = 200_000
 
 
 class ReadInbox(Arguments):
-    """Misbehave in the way that is named."""
+    """Misbehave in the way that is named; what follows a comma makes one call differ from the next."""
 
     how: str
 
 
 def read_inbox(arguments: ReadInbox, context: Context) -> Any:
     """Do what no tool should do."""
-    return READS[arguments.how]()
+    return READS[arguments.how.partition(",")[0]]()
 
 
 class ReadCalendar(ReadInbox):

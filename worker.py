@@ -38,6 +38,7 @@ async def host(
     from temporalio.worker import Worker
 
     from activities.agents import Agents
+    from activities.compactor import Compactor
     from activities.model import Model
     from activities.people import People
     from activities.pull import Foresight, Transcripts
@@ -54,6 +55,7 @@ async def host(
     store = await database.connect(settings)
     ledger, tools, transcripts = Ledger(store), tools or discover(), Transcripts(CACHED)
     attributes = await server.register_search_attributes(client)
+    model = Model(settings, ledger, transcripts)
     people = People(settings, Effects(store))
     agents = Agents(settings, store, tools, search_attributes=attributes)
     worker = Worker(
@@ -63,7 +65,8 @@ async def host(
         workflow_runner=CheckedRunner(),
         activities=[
             agents.load,
-            Model(settings, ledger, transcripts).call,
+            model.call,
+            Compactor(settings, transcripts, model).compact,
             people.check_authority,
             people.check_raise,
             people.resolve_effect,

@@ -63,6 +63,9 @@ class Agents:
             search_attributes=self._search_attributes,
             simulated=self._settings.sandbox_answers,
             events=self._settings.events,
+            compact_at=self._settings.compact_at or found.compact_at,
+            keep_last=found.keep_last,
+            summariser=self._settings.summariser or found.summariser,
         )
 
     def _rules(self, found: Agent) -> list[Rule]:

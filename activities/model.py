@@ -51,17 +51,23 @@ class Model:
             if call.step > 1 and call.ask == 1 and activity.info().attempt == 1:
                 crash.point("step.end")
             request = body(definition, messages, call.max_tokens)
-            entry = self._entry(call, definition, request)
-            if paid := self._unwritten.get(entry.key):
-                return await self._write_down(entry.key, paid)
-            crash.point("model.begin")
-            begun = await self._ledger.begin(entry)
-            if begun.result is not None:
-                return _stored(begun)
-            if call.most_lost is not None and len(begun.possibly_paid) > call.most_lost:
-                await self._ledger.fail(entry.key, "budget", attempt=begun.attempt)
-                raise _no_room(len(begun.possibly_paid))
-            return await self._paid(call, entry, begun, request)
+            return await self.ask(self._entry(call, definition, request), request, call.most_lost)
+
+    async def ask(self, entry: Entry, request: dict[str, Any], most_lost: int | None = None) -> ModelAnswer:
+        """The answer to a request: from the ledger if it was paid for, else from the API.
+
+        most_lost: how many attempts may be lost until the budget has no room for another.
+        """
+        if paid := self._unwritten.get(entry.key):
+            return await self._write_down(entry.key, paid)
+        crash.point("model.begin")
+        begun = await self._ledger.begin(entry)
+        if begun.result is not None:
+            return _stored(begun)
+        if most_lost is not None and len(begun.possibly_paid) > most_lost:
+            await self._ledger.fail(entry.key, "budget", attempt=begun.attempt)
+            raise _no_room(len(begun.possibly_paid))
+        return await self._paid(entry, begun, request)
 
     def _entry(self, call: ModelCall, definition: Definition, request: dict[str, Any]) -> Entry:
         info = activity.info()
@@ -76,11 +82,11 @@ class Model:
             digest=digest.sha256(request),
         )
 
-    async def _paid(self, call: ModelCall, entry: Entry, begun: Begun, request: dict[str, Any]) -> ModelAnswer:
+    async def _paid(self, entry: Entry, begun: Begun, request: dict[str, Any]) -> ModelAnswer:
         crash.point("model.begun")
         exchange = Exchange(self._ledger, entry.key)
         try:
-            message = await exchange.run(self._api(), request, self._headers(entry, begun, call))
+            message = await exchange.run(self._api(), request, self._headers(entry, begun))
             answer = _answer(message, begun)
         except (asyncio.CancelledError, errors.Unreachable):
             raise  # a store that is away is no failure of the model
@@ -120,14 +126,14 @@ class Model:
             )
         return self._client
 
-    def _headers(self, entry: Entry, begun: Begun, call: ModelCall) -> dict[str, str]:
+    def _headers(self, entry: Entry, begun: Begun) -> dict[str, str]:
         """Which ask this is; told to stand-ins only, which choose their turn by it."""
         if self._settings.anthropic_api_key:
             return {}
         return {
             "x-dayflow-run": quote(entry.run_id),
-            "x-dayflow-step": str(call.step),
-            "x-dayflow-ask": str(call.ask),
+            "x-dayflow-step": str(entry.step),
+            "x-dayflow-ask": str(entry.position),
             "x-dayflow-attempt": str(begun.attempt),
         }
 

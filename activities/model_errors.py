@@ -23,6 +23,7 @@ LONGEST_RETRY_AFTER = timedelta(days=1)
 
 SPEND_CODES = {"enforced_spend_limit_reached", "contract_spend_limit_reached"}
 SPEND_WORDS = ("spend limit", "usage limit", "credit balance", "billing")
+WINDOW_WORDS = ("prompt is too long", "context window", "context limit")
 # In a stream the status says 200, and only the type of the error says what it is.
 RETRIED_TYPES = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
 CREDENTIAL_TYPES = {"authentication_error", "permission_error", "not_found_error"}
@@ -92,6 +93,8 @@ def _status(error: anthropic.APIStatusError) -> Ending:
         return Ending("quota", final=True)
     if error.status_code in {401, 403, 404} or kind in CREDENTIAL_TYPES:
         return Ending("credentials", final=True)
+    if _too_long(error, code, text):
+        return Ending("window full", final=True)
     if error.status_code in {408, 409, 429} or error.status_code >= 500:
         return Ending("model down", wait=_retry_after(error))
     if error.status_code < 400 and kind in RETRIED_TYPES:
@@ -99,6 +102,12 @@ def _status(error: anthropic.APIStatusError) -> Ending:
     if error.status_code < 400 and kind != "invalid_request_error":
         return Ending("needs repair", most=FAILURES_UNTIL_REPAIR)
     return Ending("needs repair", final=True)
+
+
+def _too_long(error: anthropic.APIStatusError, code: Any, text: str) -> bool:
+    """Whether the request is larger than the window, or than the API takes."""
+    told = error.status_code == 400 and any(words in text for words in WINDOW_WORDS)
+    return told or error.status_code == 413 or code == "request_body_too_large_after_decoding"
 
 
 def _code(error: anthropic.APIStatusError) -> Any:

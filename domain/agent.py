@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from domain import errors
+from domain import digest, errors
+from domain.compaction import Summariser
 from domain.spend import Price
 from domain.tool import Read, ToolSpec
 
@@ -54,6 +55,9 @@ class Agent(BaseModel):
     """An agent as its file in `domain/agents/` states it. `task` is what a run does that names no task.
 
     budget_role: who may give a run new limits; None is whoever can reach it.
+    compact_at: tokens of a request with its answer, from which on the transcript is compacted; None is only when the
+    API says that the window is full. keep_last: how many of the newest turns stay as they were said. summariser: who
+    sums the rest up, rules or the model.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -68,6 +72,9 @@ class Agent(BaseModel):
     limits: Limits = Limits(steps=50)
     budget_role: str | None = None
     rules: tuple[Rule, ...] = ()
+    compact_at: Annotated[int, Field(gt=0)] | None = 40_000
+    keep_last: Annotated[int, Field(ge=1)] = 1
+    summariser: Summariser = "rules"
 
 
 class Definition(BaseModel):
@@ -96,6 +103,14 @@ class Definition(BaseModel):
     search_attributes: bool = False
     simulated: bool = False
     events: int | None = EVENTS
+    compact_at: int | None = None
+    keep_last: int = 1
+    summariser: Summariser = "rules"
+
+    @property
+    def sha256(self) -> str:
+        """Its digest, after which the transcript's is chained."""
+        return digest.sha256(self.model_dump(mode="json"))
 
     @property
     def plans(self) -> bool:

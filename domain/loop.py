@@ -46,6 +46,11 @@ class AskAgain:
 
 
 @dataclass(frozen=True)
+class MakeRoom:
+    """The window is full: drop this answer, make the transcript shorter, and ask once more."""
+
+
+@dataclass(frozen=True)
 class Park:
     """A person has to look; the run stays open as `paused: <reason>`."""
 
@@ -61,7 +66,7 @@ class Fail:
     detail: str
 
 
-Move = RunTools | Finish | Continue | AskAgain | Park | Fail
+Move = RunTools | Finish | Continue | AskAgain | MakeRoom | Park | Fail
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ def _cut(answer: ModelAnswer, facts: Facts) -> Move:
 
 
 def _window(answer: ModelAnswer, facts: Facts) -> Move:
-    return Park("needs repair", "the model's context window is full; start a new run with a smaller task")
+    return MakeRoom()
 
 
 def _pause(answer: ModelAnswer, facts: Facts) -> Move:

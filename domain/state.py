@@ -11,6 +11,7 @@ from domain.actions import Action, Actions
 from domain.actions import Status as ActionStatus
 from domain.agent import Definition, Limits
 from domain.budget import Clock, Measured, Reservation, Used, Wanted
+from domain.compaction import Compaction
 from domain.decisions import Rulings
 from domain.guards import Guards
 from domain.model import ModelAnswer, ModelCall
@@ -22,6 +23,8 @@ from domain.transcript import Transcript
 
 KEPT_BAD_MESSAGES = 100
 KEPT_CHARACTERS = 200
+KEPT_HEARD = 50
+KEPT_COMPACTIONS = 100
 LARGEST_MAX_TOKENS = 64_000
 # What the next execution is told of the steps before it: enough to know how often the model paused in a row.
 CARRIED_STEPS = 10
@@ -134,6 +137,8 @@ class RunState(BaseModel):
     guards: Guards = Guards()
     hearing: int = 0
     queued: list[QueuedMessage] = []
+    heard: list[QueuedMessage] = []
+    compactions: list[Compaction] = []
     pause_requested_by: str | None = None
     winding_up: str | None = None
     bad_messages: BadMessages = BadMessages()
@@ -201,7 +206,7 @@ class RunState(BaseModel):
         # Limits that a person set before the run began stand over those of its definition.
         self.limits = definition.limits.over(self.limits)
         self.definition, self.max_tokens = definition, definition.max_tokens
-        self.transcript.head = digest.sha256(definition.model_dump(mode="json"))
+        self.transcript.head = definition.sha256
         self.transcript.append(transcript.user_text(definition.task))
         self.move(Status.PLANNING if definition.plans else Status.RUNNING, now)
 
@@ -256,6 +261,11 @@ class RunState(BaseModel):
 
     def _measure(self, tokens: int) -> None:
         self.measured = Measured(epoch=self.transcript.epoch, length=len(self.transcript.messages), tokens=tokens)
+
+    @property
+    def context(self) -> int:
+        """Tokens that the newest step's request and answer had together."""
+        return self.steps[-1].usage.total if self.steps else 0
 
     def facts(self) -> loop.Facts:
         """What bears on the meaning of the newest answer."""
@@ -432,6 +442,7 @@ class RunState(BaseModel):
             self.guards = Guards()
         for message in self.queued:
             self.transcript.append(transcript.user_text(f"Message from {message.sender}:\n{message.text}"))
+        self.heard = [*self.heard, *self.queued][-KEPT_HEARD:]
         self.queued = []
 
     def finish(self, end: loop.Finish, now: datetime) -> None:

@@ -33,6 +33,13 @@ class Transcript(BaseModel):
         self.messages.append(message)
         self.head = digest.chain(self.head, message)
 
+    def replace(self, messages: list[Message], head: str) -> None:
+        """Begin another epoch with these messages; `head` is the digest over the definition."""
+        self.epoch += 1
+        self.messages, self.head = [], head
+        for message in messages:
+            self.append(message)
+
     def tool_use_ids(self) -> frozenset[str]:
         """The ids of all calls in it."""
         said = (message["content"] for message in self.messages if message["role"] == "assistant")
@@ -55,6 +62,22 @@ class Transcript(BaseModel):
             length=len(self.messages),
             epoch=self.epoch,
         )
+
+
+def fault(messages: list[Message]) -> str | None:
+    """What makes these messages no valid request, if anything does: ends, empty turns, calls without their results."""
+    if not messages or messages[0]["role"] != "user" or messages[-1]["role"] != "user":
+        return "it has to begin and end with a user turn"
+    due: list[str] = []
+    for message in messages:
+        content = message["content"]
+        if not content or any(block["type"] == "text" and not block["text"].strip() for block in content):
+            return "a turn is empty"
+        answered = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
+        if answered != due:
+            return f"calls {due} are answered by results {answered}"
+        due = [block["id"] for block in content if block["type"] == "tool_use"]
+    return None
 
 
 def user_text(text: str) -> Message:

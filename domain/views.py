@@ -85,6 +85,7 @@ def record(state: RunState) -> dict[str, Any]:
         "pending_actions": pending(state),
         "approved_by": approved_by(state),
         "error": state.error.model_dump(mode="json") if state.error else None,
+        "compactions": [one.model_dump(mode="json") for one in state.compactions],
         "refused_messages": state.bad_messages.model_dump(mode="json"),
         "started_at": _time(state.started_at),
         "updated_at": _time(state.updated_at),

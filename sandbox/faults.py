@@ -19,6 +19,7 @@ class _Fault(BaseModel):
     asks: list[int] | None = None
     turn: int | None = None
     match: str | None = None
+    longer_than: int | None = None
 
 
 class Status(_Fault):
@@ -145,13 +146,14 @@ def place(error: ValidationError) -> str:
     return f"{'.'.join(str(part) for part in first['loc']) or 'top'}: {first['msg']}"
 
 
-def pick(faults: list[Fault], *, attempt: int, ask: int, turn: int, text: str) -> Fault | None:
+def pick(faults: list[Fault], *, attempt: int, ask: int, turn: int, text: str, messages: int = 0) -> Fault | None:
     """The first fault that is meant for this attempt."""
     for fault in faults:
         wanted = fault.attempts == "all" or attempt in fault.attempts
         asked = fault.asks is None or ask in fault.asks
         here = fault.turn in (None, turn) and (fault.match is None or fault.match in text)
-        if wanted and asked and here:
+        long = fault.longer_than is None or messages > fault.longer_than
+        if wanted and asked and here and long:
             return fault
     return None
 

@@ -74,7 +74,12 @@ class Model:
     def fault(self, asked: Request, turn: Turn, attempt: int) -> Fault | None:
         """The fault this attempt meets: the turn's own before the process-wide ones."""
         return faults.pick(
-            turn.faults + self.faults, attempt=attempt, ask=asked.ask, turn=asked.turn, text=asked.first_text
+            turn.faults + self.faults,
+            attempt=attempt,
+            ask=asked.ask,
+            turn=asked.turn,
+            text=asked.first_text,
+            messages=len(asked.body["messages"]),
         )
 
     def answered(self, message: dict[str, Any]) -> str | None:

@@ -14,6 +14,7 @@ POINTS: dict[str, str] = {
     "model.stream": "in mid-stream, after message_start",
     "model.received": "after the last byte, before the ledger's `done`",
     "model.done": "after the ledger's `done`, before the result is recorded",
+    "compact.done": "after a transcript was summed up, before that is recorded",
     "read.done": "after a reading tool ran, before its result is recorded",
     "effect.begin": "before the ledger's `begun` of an effect",
     "effect.begun": "after `begun`, before the effect",

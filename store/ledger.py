@@ -59,6 +59,11 @@ def model_key(first_execution_run_id: str, step: int, ask: int) -> str:
     return "model-" + hashlib.sha256(f"{first_execution_run_id}\0{step}\0{ask}".encode()).hexdigest()
 
 
+def compaction_key(first_execution_run_id: str, step: int, number: int) -> str:
+    """Key of the row of a summary that a model writes before a step."""
+    return "model-" + hashlib.sha256(f"{first_execution_run_id}\0{step}\0summary\0{number}".encode()).hexdigest()
+
+
 async def row_of(connection: AsyncConnection, key: str) -> Row[Any] | None:
     """The row of a key, of a model call or an effect."""
     return (await connection.execute(select(ledger).where(ledger.c.key == key))).one_or_none()

@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from domain import agent, errors
+from domain.compaction import Summariser
 
 SAMPLES = Path(__file__).resolve().parent.parent / "sandbox" / "samples"
 HIGHEST_PORT = 65535
@@ -57,6 +58,12 @@ class Settings(BaseSettings):
     approvers: Path | None = Field(None, alias="DAYFLOW_APPROVERS", description="approvers file")
     events: int = Field(
         agent.EVENTS, alias="DAYFLOW_EVENTS", ge=30, le=10_000, description="events until a run continues as new"
+    )
+    compact_at: int | None = Field(
+        None, alias="DAYFLOW_COMPACT_AT", ge=100, description="tokens that a transcript may have (default: the agent's)"
+    )
+    summariser: Summariser | None = Field(
+        None, alias="DAYFLOW_SUMMARISER", description="who sums up: rules or model (default: the agent's)"
     )
     inbox: Path = Field(SAMPLES / "inbox", alias="DAYFLOW_INBOX", description="Maildir, mbox or folder of .eml files")
     calendar: Path = Field(SAMPLES / "calendar", alias="DAYFLOW_CALENDAR", description=".ics file or folder of them")

@@ -8,8 +8,9 @@ from temporalio import workflow
 from temporalio.common import RawValue, SearchAttributeKey
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from domain import errors, loop, messages, views
+from domain import errors, loop, messages, recap, views
 from domain.actions import Action
+from domain.compaction import Compact, Summary
 from domain.messages import Message, Pause, Resume
 from domain.model import ModelAnswer
 from domain.request import LoadRequest
@@ -30,6 +31,8 @@ SAID = 3
 
 # Failures of a model call that a person, or time, can mend: the run stands still and stays open.
 PARKED = {"quota", "budget", "credentials", "needs repair", "model down"}
+WINDOW = "window full"
+FULL = "the answer was cut at the end of the model's context window"
 
 
 @workflow.defn(name="AgentRun")
@@ -97,6 +100,8 @@ class AgentRun:
             await self._paused()
         if self._hand_over_due():
             raise HandOver
+        if asked := recap.due(self.state, workflow.now()):
+            await self._compact(asked)
         self.state.hear()
         self._publish()
 
@@ -134,16 +139,41 @@ class AgentRun:
             return await steps.call_model(self.state.next_call())
         except ActivityError as error:
             cause = error.cause
-            if not isinstance(cause, ApplicationError) or cause.type not in PARKED:
+            if not isinstance(cause, ApplicationError) or cause.type not in {*PARKED, WINDOW}:
                 raise
+            if cause.type == WINDOW:
+                await self._make_room(cause.message)
+                return None
             self.state.pause(cause.type, workflow.now(), self._error(cause.type, cause.message, cause))
             return None
+
+    async def _make_room(self, why: str) -> None:
+        """The API says that the window is full: compact, or stand still if there is nothing left to cut."""
+        while asked := recap.due(self.state, workflow.now(), full=True):
+            if await self._compact(asked):
+                return
+        full = f"the model's context window is full and nothing more can be left out: {why}"
+        self.state.pause("needs repair", workflow.now(), self._error("needs repair", full))
+
+    async def _compact(self, asked: Compact) -> bool:
+        """Whether the transcript is shorter now. One that could not be summed up stays as it is."""
+        try:
+            summary = await steps.compact_transcript(asked)
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            cause = error.cause
+            summary = Summary(skipped=cause.message if isinstance(cause, ApplicationError) else str(cause or error))
+        return recap.take(self.state, asked, summary, workflow.now())
 
     async def _follow(self, move: loop.Move, answer: ModelAnswer) -> None:
         """Do what the answer calls for."""
         match move:
             case loop.AskAgain():
                 self.state.refuse(answer, move)
+            case loop.MakeRoom():
+                self.state.drop(answer, FULL)
+                await self._make_room(FULL)
             case loop.Park(reason, detail):
                 self.state.drop(answer, detail)
                 self.state.pause(reason, workflow.now(), self._error(reason, detail))

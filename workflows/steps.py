@@ -9,6 +9,7 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 
 from domain.agent import Definition
+from domain.compaction import Compact, Summary
 from domain.decisions import Authority, Objection, Standing
 from domain.model import ModelAnswer, ModelCall
 from domain.raises import Raise
@@ -22,7 +23,16 @@ SUMMARY_BYTES = 200
 
 # Failures that no retry heals. The names are `type` of an ApplicationError; the last two are the SDK's own. One that
 # "needs repair" is not among them: it says itself whether it is final, or may be tried once more.
-FINAL = ["refused", "quota", "budget", "credentials", "changed arguments", "PayloadsTooLarge", "PayloadSizeError"]
+FINAL = [
+    "refused",
+    "quota",
+    "budget",
+    "credentials",
+    "window full",
+    "changed arguments",
+    "PayloadsTooLarge",
+    "PayloadSizeError",
+]
 
 # A lost worker is found by the heartbeat; an attempt of the model may stream for this long. A killed worker is no
 # failure of the model: the activity counts real failures in the ledger, and says itself which one is the last.
@@ -86,6 +96,20 @@ async def call_model(call: ModelCall) -> ModelAnswer:
         summary=f"step {call.step}" + (f", ask {call.ask}" if call.ask > 1 else ""),
     )
     return answer
+
+
+async def compact_transcript(asked: Compact) -> Summary:
+    """Sum up the older part of the transcript."""
+    summary: Summary = await workflow.execute_activity(
+        "compact_transcript",
+        asked,
+        result_type=Summary,
+        start_to_close_timeout=MODEL_ATTEMPT,
+        heartbeat_timeout=HEARTBEAT,
+        retry_policy=MODEL_RETRIES,
+        summary=f"step {asked.call.step}: {asked.end - 1} messages, by {asked.by}",
+    )
+    return summary
 
 
 async def prepare_action(wanted: Preparation) -> Prepared:

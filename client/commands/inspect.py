@@ -120,7 +120,7 @@ async def _show(run_id: str, json: bool) -> None:
         return
     facts = ("run_id", "agent", "model", "requested_by", "task_queue", "started_at", "updated_at", "warning")
     output.table(("", ""), [(name, record[name]) for name in facts if record[name] is not None])
-    for line in [*_plan_lines(record), *_people_lines(record), *_trouble_lines(record)]:
+    for line in [*_plan_lines(record), *_people_lines(record), *_compacted(record), *_trouble_lines(record)]:
         output.say(line)
     if run.other_executions:
         output.say(f"other executions of this id: {', '.join(run.other_executions)}")
@@ -158,6 +158,16 @@ def _waits(pending: dict[str, Any]) -> str:
         return "waits for approval"
     changed = pending["conflict"] and pending["conflict"]["changed"]
     return "was sent before with other arguments" if changed else "may or may not have happened"
+
+
+def _compacted(record: dict[str, Any]) -> list[str]:
+    """How often the transcript was made shorter, and why it was not, the last time."""
+    found = record["compactions"]
+    done = [one for one in found if not one["skipped"]]
+    lines = [f"compacted {len(done)} times, last before step {done[-1]['step']}"] if done else []
+    if found and found[-1]["skipped"]:
+        lines.append(f"not compacted before step {found[-1]['step']}: {found[-1]['skipped']}")
+    return lines
 
 
 def _trouble_lines(record: dict[str, Any]) -> list[str]:

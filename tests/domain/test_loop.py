@@ -61,7 +61,6 @@ PARKED = [
     ("tool_use without a call", answer("tool_use", text("I look")), "no tool was called"),
     ("tool_use with the server's call only", answer("tool_use", SERVER_CALL), "no tool was called"),
     ("tool_use with nothing", answer("tool_use"), "no tool was called"),
-    ("a full window", answer("model_context_window_exceeded", text(), use()), "context window is full"),
 ]
 
 

@@ -164,6 +164,7 @@ RECORD = {
     "pending_actions",
     "approved_by",
     "error",
+    "compactions",
     "refused_messages",
     "started_at",
     "updated_at",

@@ -15,7 +15,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from witness import Request, Witness
 from workers import SECRET
 
-from domain import digest, views
+from domain import compaction, digest, views
 from domain.actions import Action
 
 Place = tuple[int, int]
@@ -132,7 +132,10 @@ def no_request_is_refused(requests: list[Request]) -> None:
 
 
 def requests_are_those_of_the_steps(requests: list[Request], steps: list[dict[str, Any]]) -> None:
-    """Each request holds the task and then exactly the recorded steps; only people's words and nudges come between."""
+    """Each request holds the task and then exactly the recorded steps; only people's words and nudges come between.
+
+    After a compaction a recap and the newest of them.
+    """
     for request in requests:
         step, _ = request.place
         assert _said_between(bare(request.messages), steps[: step - 1]), f"step {step}: {request.messages}"
@@ -208,7 +211,9 @@ def _said_between(messages: list[dict[str, Any]], steps: list[dict[str, Any]]) -
             expected.append({"role": "assistant", "content": step["assistant"]})
         if step["tool_results"]:
             expected.append({"role": "user", "content": step["tool_results"]})
-    return first["role"] == "user" and left == expected
+    if len(messages) > 1 and compaction.is_recap(messages[1]):  # the newest turns stay, and at least one does
+        expected = expected[-len(left) :] if left else []
+    return first["role"] == "user" and left == expected and bool(left or not steps)
 
 
 def _is_word(message: dict[str, Any]) -> bool:

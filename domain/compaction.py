@@ -1,0 +1,155 @@
+"""Compaction: which part of a transcript is cut, and the summary that takes its place.
+
+The summary only helps the model along; what has to be right comes from the record, see `domain.recap`.
+"""
+
+import json
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from domain.model import ModelCall
+from domain.spend import Usage
+from domain.transcript import Message
+
+Summariser = Literal["rules", "model"]
+
+OPENING = "Earlier in this run (compacted):"
+QUOTE = "> "
+ASKED = "Sum up this part of an agent's work"
+SHOWN_CHARACTERS = 200
+# Rather few, so that a summary of the length that was asked for is never cut.
+CHARACTERS_A_TOKEN = 2
+_LEFT_OUT = "earlier lines are left out"
+
+
+class Compact(BaseModel):
+    """Input of `compact_transcript`: what is to be summed up.
+
+    call: names the transcript. end: the messages from 1 up to and without this one are cut. characters: how long the
+    summary may be.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    call: ModelCall
+    end: int
+    characters: int
+    by: Summariser
+
+
+class Summary(BaseModel):
+    """Output of `compact_transcript`. skipped: why there is no text; what was paid for it counts all the same."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str = ""
+    skipped: str | None = None
+    usage: Usage = Usage()
+    possibly_paid: list[Usage] = []
+
+
+class Compaction(BaseModel):
+    """One compaction of a run, as the record has it.
+
+    before, after: how many messages. tokens: of the newest request and answer before it. skipped: why the transcript
+    stayed as it was.
+    """
+
+    step: int
+    before: int
+    after: int
+    tokens: int
+    by: Summariser
+    skipped: str | None = None
+    usage: Usage = Usage()
+    at: datetime
+
+
+def is_recap(message: Message) -> bool:
+    """Whether this is what an earlier compaction left."""
+    return any(block["text"].startswith(OPENING) for block in _blocks(message, "text"))
+
+
+def cut(messages: list[Message], keep_last: int) -> int | None:
+    """Where the part begins that stays: the newest pairs of an assistant turn and its results; None if nothing goes.
+
+    The task stays too. A history that ends on an assistant turn is in the middle of an exchange, and is not cut.
+    """
+    if messages[-1]["role"] != "user":
+        return None
+    said = [n for n, message in enumerate(messages) if message["role"] == "assistant"]
+    if len(said) <= keep_last:
+        return None
+    end = said[-keep_last] if keep_last else len(messages)
+    return end if end > 2 else None
+
+
+def digested(messages: list[Message], characters: int) -> str:
+    """The deterministic summary: one line for each text and call; the oldest lines are counted where too many."""
+    lines: list[str] = []
+    answers = {block["tool_use_id"]: block for message in messages for block in _blocks(message, "tool_result")}
+    for message in messages:
+        if message["role"] == "user":
+            lines += [line for block in _blocks(message, "text") for line in _earlier(block["text"])]
+            continue
+        lines += [f"said: {short(block['text'])}" for block in _blocks(message, "text") if block["text"].strip()]
+        lines += [_call_line(block, answers.get(block["id"])) for block in _blocks(message, "tool_use")]
+    return "\n".join(newest(lines, characters))
+
+
+def rendered(messages: list[Message]) -> str:
+    """The messages as plain text, for a model that sums them up: no blocks, no calls, nothing to go on with."""
+    turns = ((message["role"], json.dumps(message["content"], ensure_ascii=False)) for message in messages)
+    return "\n\n".join(f"[{role}]\n{content}" for role, content in turns)
+
+
+def newest(lines: list[str], characters: int) -> list[str]:
+    """The newest lines that fit, after one that says how many are left out."""
+    kept: list[str] = []
+    size = 0
+    for line in reversed(lines):
+        size += len(line) + 1
+        if size > characters and kept:
+            break
+        kept.append(line)
+    dropped = lines[: len(lines) - len(kept)]
+    count = sum(int(line.split()[0].lstrip("(")) if _LEFT_OUT in line else 1 for line in dropped)
+    return [f"({count} {_LEFT_OUT})", *kept[::-1]] if count else kept[::-1]
+
+
+def _earlier(text: str) -> list[str]:
+    """The lines of the summary before this one, if the text is one."""
+    if not text.startswith(OPENING):
+        return []
+    return [line.removeprefix(QUOTE) for line in text.splitlines() if line.startswith(QUOTE)]
+
+
+def _call_line(call: dict[str, Any], answer: dict[str, Any] | None) -> str:
+    line = f"{call['name']}({short(json.dumps(call['input'], ensure_ascii=False))})"
+    if answer is None:
+        return f"{line}: not answered"
+    text = "\n".join(block.get("text", "") for block in answer["content"])
+    return f"{line}: {'error' if answer.get('is_error') else 'ok'}, {_size(text)}: {short(text)}"
+
+
+def _size(text: str) -> str:
+    """How much came back: the items of a JSON list, or of the first list in a JSON object, else lines of text."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return f"{len(text.splitlines())} lines"
+    parts = value.values() if isinstance(value, dict) else [value]
+    items = next((part for part in parts if isinstance(part, list)), None)
+    return f"{len(text)} characters" if items is None else f"{len(items)} items"
+
+
+def short(text: str, most: int = SHOWN_CHARACTERS) -> str:
+    """One line of at most so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def _blocks(message: Message, kind: str) -> list[dict[str, Any]]:
+    return [block for block in message["content"] if block.get("type") == kind]

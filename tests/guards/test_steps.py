@@ -10,6 +10,7 @@ import pytest
 from temporalio import activity, workflow
 
 from activities.agents import Agents
+from activities.compactor import Compactor
 from activities.model import Model
 from activities.once import CHECK_S
 from activities.people import People
@@ -30,9 +31,11 @@ def registered(tmp_path):
     """Every activity that a worker registers, by its name; the one that answers for missing tools has none."""
     settings = Settings(DAYFLOW_HOME=tmp_path)
     people = People(settings, Effects(None))
+    model = Model(settings, Ledger(None), Transcripts(1))
     all_ = [
         Agents(settings, None, TOOLS, search_attributes=False).load,
-        Model(settings, Ledger(None), Transcripts(1)).call,
+        model.call,
+        Compactor(settings, Transcripts(1), model).compact,
         people.check_authority,
         people.check_raise,
         people.resolve_effect,
@@ -55,6 +58,7 @@ def types(function):
 STEPS = [
     (steps.load_agent, ["load_agent"]),
     (steps.call_model, ["call_model"]),
+    (steps.compact_transcript, ["compact_transcript"]),
     (steps.prepare_action, ["prepare_action"]),
     (steps.check_authority, ["check_authority"]),
     (steps.resolve_effect, ["resolve_effect"]),
@@ -109,7 +113,7 @@ def test_each_step_says_its_timeout_its_retries_its_result_and_its_summary():
 def test_steps_that_may_take_long_have_a_heartbeat():
     beating = [call for call in started(parse(steps)) if "heartbeat_timeout" in {word.arg for word in call.keywords}]
 
-    assert [ast.unparse(call.args[0]) for call in beating] == ["'call_model'", "call.tool"]
+    assert [ast.unparse(call.args[0]) for call in beating] == ["'call_model'", "'compact_transcript'", "call.tool"]
 
 
 def test_a_check_that_hangs_is_given_up_before_its_step_is():

@@ -14,7 +14,7 @@ from activities import cleaning, model_errors
 from activities.heartbeat import beating
 from activities.model_errors import BadAnswer
 from activities.pull import Transcripts
-from domain import digest, errors
+from domain import caching, digest, errors
 from domain.agent import Definition
 from domain.model import MAX_ANSWER_BYTES, ModelAnswer, ModelCall
 from domain.spend import Usage
@@ -28,7 +28,6 @@ STALE_S = 120.0
 CONNECT_S = 5.0
 # Answers that a worker keeps for a store without room; it has no more calls than this under way.
 MOST_UNWRITTEN = 100
-EPHEMERAL = {"type": "ephemeral"}
 
 
 class Model:
@@ -196,19 +195,10 @@ def body(definition: Definition, messages: list[Message], max_tokens: int) -> di
     return {
         "model": definition.model,
         "max_tokens": max_tokens,
-        "system": [{"type": "text", "text": definition.instructions, "cache_control": EPHEMERAL}],
-        "messages": _marked(messages),
+        "system": [{"type": "text", "text": definition.instructions, "cache_control": caching.EPHEMERAL}],
+        "messages": caching.marked(messages),
         **({"tools": tools} if tools else {}),
     }
-
-
-def _marked(messages: list[Message]) -> list[Message]:
-    """The messages with a cache breakpoint on the last block of the newest user turn."""
-    *before, last = messages
-    if last["role"] != "user" or not isinstance(last["content"], list):
-        return messages
-    *blocks, end = last["content"]
-    return [*before, {**last, "content": [*blocks, {**end, "cache_control": EPHEMERAL}]}]
 
 
 def usage_of(message: ApiMessage) -> Usage:

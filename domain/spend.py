@@ -69,6 +69,10 @@ class Price(BaseModel):
         written = Usage(cache_write_tokens=usage.prompt, output_tokens=usage.output_tokens)
         return max(self.cost(usage), self.cost(written))
 
+    def saved(self, usage: Usage) -> Decimal:
+        """Dollars that one call would have cost more without a prompt cache; below 0 if it only cost."""
+        return self.cost(Usage(input_tokens=usage.prompt, output_tokens=usage.output_tokens)) - self.cost(usage)
+
 
 def _price(model: str, since: str, *dollars: str, above: tuple[int, Price] | None = None) -> Price:
     names = ("input", "output", "cache_write", "cache_write_1h", "cache_read")
@@ -120,10 +124,11 @@ class PossiblyPaid(BaseModel):
 
 
 class Totals(BaseModel):
-    """What a run has used so far. `cost_usd` is None once any call had no price."""
+    """What a run has used so far. `cost_usd` is None once any call had no price; `saved_usd` is the cache's part."""
 
     usage: Usage = Usage()
     cost_usd: Decimal | None = Decimal(0)
+    saved_usd: Decimal = Decimal(0)
     possibly_paid: PossiblyPaid = PossiblyPaid()
 
     def add(self, usage: Usage, price: Price | None) -> None:
@@ -131,3 +136,5 @@ class Totals(BaseModel):
         self.usage += usage
         if self.cost_usd is not None:
             self.cost_usd = None if price is None else self.cost_usd + price.cost(usage)
+        if price is not None:
+            self.saved_usd += price.saved(usage)

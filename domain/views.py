@@ -3,11 +3,12 @@
 import json
 import shlex
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from pydantic import BaseModel
 
-from domain import digest
+from domain import caching, digest
 from domain.actions import Action
 from domain.spend import Totals, Usage
 from domain.state import RunState, Step
@@ -75,6 +76,7 @@ def record(state: RunState) -> dict[str, Any]:
         "reason": state.reason,
         "step": state.step,
         "totals": totals(state.totals),
+        "cache_warning": caching.warning([taken.usage for taken in state.steps]),
         "limits": state.limits.model_dump(mode="json"),
         "used": _used(state),
         "waiting_for": waits.what if waits else None,
@@ -94,20 +96,29 @@ def record(state: RunState) -> dict[str, Any]:
 
 
 def totals(used: Totals) -> dict[str, Any]:
-    """Tokens and dollars; what was possibly paid besides stands apart. `held_tokens` of it count against the limits."""
-    maybe = used.possibly_paid
+    """Tokens and dollars; what was possibly paid besides stands apart. Dollars are null without a price.
+
+    `cache_saved_usd`: what the same calls would have cost more without a prompt cache. What is `held` of the calls that
+    were possibly paid, at the most, counts against the limits.
+    """
+    maybe, priced = used.possibly_paid, used.cost_usd is not None
     return {
         **_tokens(used.usage),
-        "cost_usd": None if used.cost_usd is None else round(float(used.cost_usd), 6),
-        "possibly_paid": {"calls": maybe.calls, **_tokens(maybe.usage), "held_tokens": maybe.held.total},
+        "cost_usd": _dollars(used.cost_usd),
+        "cache_saved_usd": _dollars(used.saved_usd if priced else None),
+        "possibly_paid": {
+            "calls": maybe.calls,
+            **_tokens(maybe.usage),
+            "held_tokens": maybe.held.total,
+            "held_usd": _dollars(maybe.held_usd if priced else None),
+        },
     }
 
 
 def _used(state: RunState) -> dict[str, Any]:
     """What counts against the limits, as it stood when something last happened."""
     used = state.used(state.updated_at)
-    usd = None if used.usd is None else round(float(used.usd), 6)
-    return {"steps": used.steps, "tokens": used.tokens, "usd": usd, "seconds": round(used.seconds, 3)}
+    return {"steps": used.steps, "tokens": used.tokens, "usd": _dollars(used.usd), "seconds": round(used.seconds, 3)}
 
 
 def step(taken: Step) -> dict[str, Any]:
@@ -205,8 +216,8 @@ def details(state: RunState) -> str:
     if state.definition:
         task = state.definition.task[:DETAIL_CHARACTERS]
         lines.append(f"Agent `{state.definition.agent}`, step {state.step}. Task: {task}")
-    used = totals(state.totals)
-    cost = "unknown" if used["cost_usd"] is None else f"${used['cost_usd']:.4f}"
+    dollars = state.totals.cost_usd
+    cost = "unknown" if dollars is None else f"${dollars:.4f}"
     lines.append(f"Tokens {state.totals.usage.total:,}, cost {cost}.")
     if state.error:
         lines.append(f"Error: {state.error.message[:DETAIL_CHARACTERS]}")
@@ -229,6 +240,10 @@ def _tokens(usage: Usage) -> dict[str, int]:
         "cache_read_tokens": usage.cache_read_tokens,
         "cache_write_tokens": usage.cache_write_tokens,
     }
+
+
+def _dollars(amount: Decimal | None) -> float | None:
+    return None if amount is None else round(float(amount), 6)
 
 
 def _time(moment: datetime) -> str:

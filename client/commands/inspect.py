@@ -120,8 +120,10 @@ async def _show(run_id: str, json: bool) -> None:
         return
     facts = ("run_id", "agent", "model", "requested_by", "task_queue", "started_at", "updated_at", "warning")
     output.table(("", ""), [(name, record[name]) for name in facts if record[name] is not None])
-    for line in [*_plan_lines(record), *_people_lines(record), *_compacted(record), *_trouble_lines(record)]:
-        output.say(line)
+    told = (_plan_lines, _people_lines, _compacted, _spend_lines, _trouble_lines)
+    for lines in told:
+        for line in lines(record):
+            output.say(line)
     if run.other_executions:
         output.say(f"other executions of this id: {', '.join(run.other_executions)}")
     output.say()
@@ -170,9 +172,25 @@ def _compacted(record: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _spend_lines(record: dict[str, Any]) -> list[str]:
+    """What the run cost, what the prompt cache saved of it, and what may have been paid twice."""
+    totals = record["totals"]
+    spent, saved, maybe = totals["cost_usd"], totals["cache_saved_usd"], totals["possibly_paid"]
+    line = f"spent {common.cost(record)}"
+    if spent and saved:
+        share = abs(saved) / (spent + saved)
+        line += f"; the prompt cache {'saved' if saved > 0 else 'added'} ${abs(saved):.4f} ({share:.0%})"
+    lines = [line] if record["step"] else []
+    if maybe["calls"]:
+        most = "cost unknown" if maybe["held_usd"] is None else f"at most ${maybe['held_usd']:.4f}"
+        lines.append(f"possibly paid besides: {maybe['calls']} call{'s' if maybe['calls'] > 1 else ''}, {most}")
+    return lines
+
+
 def _trouble_lines(record: dict[str, Any]) -> list[str]:
     bad, again = record["refused_messages"], record["retrying"]
     lines = [f"{one['activity']} is tried again by itself, attempt {one['attempt']}: {one['error']}" for one in again]
+    lines += [f"warning: {record['cache_warning']}"] if record["cache_warning"] else []
     return lines + [f"refused message {one['name']!r}: {one['why']}" for one in bad["last"]]
 
 

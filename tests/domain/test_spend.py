@@ -125,6 +125,17 @@ def test_the_prompt_is_the_uncached_the_read_and_the_written_tokens(used):
     assert used.total == used.prompt + used.output_tokens
 
 
+@quick
+@given(USAGES, st.sampled_from([SONNET, HAIKU]))
+def test_what_the_cache_saved_is_the_difference_to_a_prompt_paid_in_full(used, price):
+    totals = Totals()
+
+    totals.add(used, price)
+
+    full = Usage(input_tokens=used.prompt, output_tokens=used.output_tokens)
+    assert totals.cost_usd + totals.saved_usd == price.cost(full)
+
+
 def test_a_call_without_a_price_makes_the_cost_unknown_for_ever_after():
     totals = Totals()
     totals.add(Usage(input_tokens=10), SONNET)

@@ -156,6 +156,7 @@ RECORD = {
     "totals",
     "limits",
     "used",
+    "cache_warning",
     "waiting_for",
     "next_command",
     "plan",
@@ -259,6 +260,24 @@ def test_costs_are_dollars_and_unknown_costs_are_null_and_never_zero():
     assert views.record(unpriced)["totals"]["cost_usd"] is None
     assert "cost $0.0020" in views.details(priced)
     assert "cost unknown" in views.details(unpriced)
+
+
+def test_what_the_cache_saved_is_in_dollars_or_unknown():
+    priced, unpriced = begun(), begun(price=None)
+    for state in (priced, unpriced):
+        step(state, input_tokens=1_000, cache_read_tokens=100_000)
+
+    assert views.record(priced)["totals"]["cache_saved_usd"] == 0.19
+    assert views.record(unpriced)["totals"]["cache_saved_usd"] is None
+
+
+def test_a_long_prompt_that_is_never_cached_is_warned_of():
+    state = begun()
+    for _ in range(3):
+        assert views.record(state)["cache_warning"] is None
+        step(state, input_tokens=20_000)
+
+    assert "20,000 tokens" in views.record(state)["cache_warning"]
 
 
 def test_what_was_possibly_paid_stands_apart_from_what_was_used():

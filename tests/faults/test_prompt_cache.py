@@ -1,0 +1,95 @@
+"""Forty steps on the sandbox's own count: the prompt is nearly all read from the cache, whoever dies in between."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from checker import check
+from homes import Home
+from script import call, conversation, play, say, unique, use
+from witness import Request, Witness, ends, start, witness
+from workers import working
+
+from domain.spend import PRICES, SANDBOX_MODEL, Usage
+
+STEPS, KILLED_AT = 40, 20
+SHARE = Decimal("0.25")
+UNHARMED, KILLED = unique("cache-unharmed"), unique("cache-killed")
+PRICE = PRICES[SANDBOX_MODEL]
+LOOK = use("read_calendar", {"range": "today"})
+
+
+@pytest.fixture(scope="module")
+def told(home: Home) -> Iterator[dict[str, "Future[Witness]"]]:
+    """Both runs side by side, each on a task queue of its own."""
+    play(home, *map(forty_steps, (UNHARMED, KILLED)))
+    with ThreadPoolExecutor(2) as pool:
+        yield {UNHARMED: pool.submit(through, home, UNHARMED), KILLED: pool.submit(killed, home, KILLED)}
+
+
+def forty_steps(task: str) -> dict[str, Any]:
+    """Mostly one call a step; now and then as many side by side as are run in one step."""
+    turns = [call(*[LOOK] * (16 if step % 10 == 0 else 1)) for step in range(1, STEPS)]
+    return conversation(task, *turns, say("Looked often enough."))
+
+
+def through(home: Home, task: str) -> Witness:
+    """The run, by one worker."""
+    with working(home, task):
+        start(home, task, {"agent": "brief", "task": task, "limits": {"steps": 100, "tokens": 10**8}}, task)
+        ends(home, task, seconds=100)
+    return witness(home, task)
+
+
+def killed(home: Home, task: str) -> Witness:
+    """The run, by two workers: the first is killed in the middle of an answer in the middle of the run."""
+    start(home, task, {"agent": "brief", "task": task, "limits": {"steps": 100, "tokens": 10**8}}, task)
+    with working(home, task, DAYFLOW_CRASH_AT=f"model.stream:{KILLED_AT}") as doomed:
+        doomed.died(100)
+    with working(home, task):
+        ends(home, task, seconds=100)
+    return witness(home, task)
+
+
+@pytest.mark.parametrize(("task", "again"), [(UNHARMED, {}), (KILLED, {(KILLED_AT, 1): 1})], ids=["unharmed", "killed"])
+def test_forty_steps_cost_less_than_a_quarter_of_what_they_would_uncached(told, task, again):
+    seen = told[task].result()
+
+    check(seen, again=again)
+    assert seen.record["step"] == STEPS
+    paid = sum(PRICE.cost(prompt(request)) for request in seen.requests)
+    uncached = sum({one.place: PRICE.cost(Usage(input_tokens=prompt(one).prompt)) for one in seen.requests}.values())
+    print(f"\n{len(seen.requests)} requests: ${paid:.4f} of ${uncached:.4f}, ratio {paid / uncached:.3f}")
+    assert paid < SHARE * uncached
+
+
+@pytest.mark.parametrize("task", [UNHARMED, KILLED], ids=["unharmed", "killed"])
+def test_each_request_reads_all_that_the_one_before_has_kept(told, task):
+    seen = told[task].result()
+
+    for before, after in pairwise(map(prompt, seen.requests)):
+        assert after.cache_read_tokens == before.cache_read_tokens + before.cache_write_tokens
+        assert after.input_tokens == 0
+    assert seen.record["cache_warning"] is None
+
+
+def test_the_record_says_what_the_cache_saved(told):
+    totals = told[UNHARMED].result().record["totals"]
+
+    used = Usage(**{name: totals[name] for name in ("input_tokens", "cache_read_tokens", "cache_write_tokens")})
+    assert totals["cache_saved_usd"] == float(round(PRICE.saved(used), 6))
+    assert totals["cache_saved_usd"] > totals["cost_usd"]
+
+
+def prompt(request: Request) -> Usage:
+    """What the sandbox counted of a request."""
+    assert request.outcome is not None
+    counted = request.outcome["usage"]
+    return Usage(
+        input_tokens=counted["input_tokens"],
+        cache_read_tokens=counted["cache_read_input_tokens"],
+        cache_write_tokens=counted["cache_creation_input_tokens"],
+    )

@@ -45,17 +45,18 @@ async def host(
     from activities.runner import Runner
     from activities.tools import discover
     from client import server
-    from store import database
+    from store import database, streams
     from store.effects import Effects
     from store.ledger import Ledger
     from store.payloads import Answers
+    from store.streams import Streams
     from workflows.agent_run import AgentRun
     from workflows.runner import CheckedRunner
 
     store = await database.connect(settings)
     ledger, tools, transcripts = Ledger(store), tools or discover(), Transcripts(CACHED)
     attributes = await server.register_search_attributes(client)
-    model = Model(settings, ledger, transcripts)
+    model = Model(settings, ledger, transcripts, Streams(streams.of(settings, store)))
     people = People(settings, Effects(store))
     agents = Agents(settings, store, tools, search_attributes=attributes)
     worker = Worker(

@@ -1,6 +1,7 @@
 """call_model: one assistant turn from the Messages API, streamed, paid once."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
@@ -16,12 +17,13 @@ from activities.model_errors import BadAnswer
 from activities.pull import Transcripts
 from domain import caching, digest, errors
 from domain.agent import Definition
-from domain.model import MAX_ANSWER_BYTES, ModelAnswer, ModelCall
+from domain.model import MAX_ANSWER_BYTES, Attempt, Event, ModelAnswer, ModelCall
 from domain.spend import Usage
 from domain.transcript import Message
 from store import crash
 from store.ledger import Begun, Entry, Ledger, model_key
 from store.settings import Settings
+from store.streams import Streams, Voice
 
 # Seconds without one byte, pings included, after which a stream is taken for dead.
 STALE_S = 120.0
@@ -33,10 +35,11 @@ MOST_UNWRITTEN = 100
 class Model:
     """Calls the model; the ledger knows each call before it leaves and after it came back."""
 
-    def __init__(self, settings: Settings, ledger: Ledger, transcripts: Transcripts) -> None:
+    def __init__(self, settings: Settings, ledger: Ledger, transcripts: Transcripts, streams: Streams) -> None:
         self._settings = settings
         self._ledger = ledger
         self._transcripts = transcripts
+        self._streams = streams
         self._secrets = cleaning.known_secrets(settings)
         self._client: anthropic.AsyncAnthropic | None = None
         # Answers that were paid and could not be written down yet, by the keys of their rows.
@@ -50,12 +53,17 @@ class Model:
             if call.step > 1 and call.ask == 1 and activity.info().attempt == 1:
                 crash.point("step.end")
             request = body(definition, messages, call.max_tokens)
-            return await self.ask(self._entry(call, definition, request), request, call.most_lost)
+            return await self.ask(
+                self._entry(call, definition, request), request, call.most_lost, watched=definition.run
+            )
 
-    async def ask(self, entry: Entry, request: dict[str, Any], most_lost: int | None = None) -> ModelAnswer:
+    async def ask(
+        self, entry: Entry, request: dict[str, Any], most_lost: int | None = None, *, watched: str | None = None
+    ) -> ModelAnswer:
         """The answer to a request: from the ledger if it was paid for, else from the API.
 
-        most_lost: how many attempts may be lost until the budget has no room for another.
+        most_lost: how many attempts may be lost until the budget has no room for another. watched: the run whose
+        watchers hear the answer as it comes.
         """
         if paid := self._unwritten.get(entry.key):
             return await self._write_down(entry.key, paid)
@@ -66,7 +74,11 @@ class Model:
         if most_lost is not None and len(begun.possibly_paid) > most_lost:
             await self._ledger.fail(entry.key, "budget", attempt=begun.attempt)
             raise _no_room(len(begun.possibly_paid))
-        return await self._paid(entry, begun, request)
+        if watched is None:
+            return await self._paid(entry, begun, request)
+        attempt = Attempt(entry.step, entry.position, begun.attempt)
+        async with self._streams.voice(watched, attempt, entry.name) as voice:
+            return await self._paid(entry, begun, request, voice)
 
     def _entry(self, call: ModelCall, definition: Definition, request: dict[str, Any]) -> Entry:
         info = activity.info()
@@ -81,9 +93,11 @@ class Model:
             digest=digest.sha256(request),
         )
 
-    async def _paid(self, entry: Entry, begun: Begun, request: dict[str, Any]) -> ModelAnswer:
+    async def _paid(
+        self, entry: Entry, begun: Begun, request: dict[str, Any], voice: Voice | None = None
+    ) -> ModelAnswer:
         crash.point("model.begun")
-        exchange = Exchange(self._ledger, entry.key)
+        exchange = Exchange(self._ledger, entry.key, voice.say if voice else None)
         try:
             message = await exchange.run(self._api(), request, self._headers(entry, begun))
             answer = _answer(message, begun)
@@ -92,8 +106,11 @@ class Model:
         except Exception as error:
             paid = {} if exchange.reached is None and model_errors.left_unanswered(error) else exchange.reached
             await self._ledger.fail(entry.key, type(error).__name__, paid, attempt=begun.attempt)
+            failure = model_errors.failure(error, begun.failures + 1, self._secrets)
+            if voice and not failure.non_retryable:
+                voice.lose()
             # No cause: it would carry the body into the history.
-            raise model_errors.failure(error, begun.failures + 1, self._secrets) from None
+            raise failure from None
         crash.point("model.received")
         return await self._write_down(entry.key, answer)
 
@@ -138,11 +155,15 @@ class Model:
 
 
 class Exchange:
-    """One request and its stream. `reached`: the usage known so far, None while nothing was paid."""
+    """One request and its stream. `reached`: the usage known so far, None while nothing was paid.
 
-    def __init__(self, ledger: Ledger, key: str) -> None:
+    tell: is told each part of the answer as it comes.
+    """
+
+    def __init__(self, ledger: Ledger, key: str, tell: Callable[[Event], None] | None = None) -> None:
         self._ledger = ledger
         self._key = key
+        self._tell = tell or _unheard
         self.reached: dict[str, int] | None = None
         # Beside the stream, which need not wait for it.
         self._saving: list[asyncio.Task[None]] = []
@@ -168,6 +189,10 @@ class Exchange:
                         self._saving.append(asyncio.create_task(self._save(self.reached)))
                     case "content_block_start":
                         open_blocks += 1
+                        self._tell(_begun_block(event.index, event.content_block))
+                    case "content_block_delta":
+                        if (words := _words(event.delta)) is not None:
+                            self._tell({"type": "text", "block": event.index, "text": words})
                     case "content_block_stop":
                         open_blocks -= 1
                     case "message_stop":
@@ -199,6 +224,22 @@ def body(definition: Definition, messages: list[Message], max_tokens: int) -> di
         "messages": caching.marked(messages),
         **({"tools": tools} if tools else {}),
     }
+
+
+def _unheard(event: Event) -> None:
+    """Nobody listens."""
+
+
+def _begun_block(index: int, block: Any) -> Event:
+    """The beginning of a block, as it is told to whoever watches."""
+    named = {"name": block.name} if isinstance(getattr(block, "name", None), str) else {}
+    return {"type": "block", "block": index, "kind": block.type, **named}
+
+
+def _words(delta: Any) -> str | None:
+    """What a delta adds: text, thinking, or a tool's arguments as JSON."""
+    field = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}.get(delta.type)
+    return getattr(delta, field) or None if field else None
 
 
 def usage_of(message: ApiMessage) -> Usage:

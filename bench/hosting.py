@@ -25,6 +25,7 @@ from domain.request import LoadRequest
 from store import database
 from store.ledger import Ledger
 from store.settings import Settings
+from store.streams import Files, Streams
 from workflows.agent_run import AgentRun
 from workflows.runner import CheckedRunner
 
@@ -92,7 +93,7 @@ def _model(
     if contender.workflow == "ByValue":
         return HttpByValue(steps, settings).call if contender.model == "http" else StubByValue(steps).call
     if contender.model == "http":
-        return Model(settings, ledger, transcripts).call
+        return Model(settings, ledger, transcripts, Streams(Files(settings.home))).call
     kept = ledger if contender.model == "ledger" else None
     pulled = transcripts if contender.model != "bare" else None
     return Stub(steps, transcripts=pulled, ledger=kept).call

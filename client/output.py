@@ -35,6 +35,12 @@ def as_json(value: Any) -> None:
     )
 
 
+def as_json_line(value: Any) -> None:
+    """Print one JSON value on a line of its own, at once."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str).encode(errors="replace").decode() + "\n")
+    sys.stdout.flush()
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
     """Print a table; None is shown as a dash. The first column is what people copy: it is never cut."""
     grid = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")

@@ -1,12 +1,23 @@
 """The model call: what names it, and what comes back."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from domain.spend import Usage
 
 MAX_ANSWER_BYTES = 1_000_000
+
+# A part of an answer, told to whoever watches while it comes; `type` says what it is.
+Event = dict[str, Any]
+
+
+class Attempt(NamedTuple):
+    """One sending of one ask of one step."""
+
+    step: int
+    ask: int
+    attempt: int
 
 
 class ModelCall(BaseModel):

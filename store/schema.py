@@ -183,3 +183,17 @@ orders = Table(
     ),
 )
 Index("orders_by_customer", orders.c.namespace, orders.c.customer_id)
+
+# What a model says while it is answered, where workers are on other machines than who watches; gone with the answer.
+streams = Table(
+    "streams",
+    metadata,
+    Column("run", String(100), primary_key=True),
+    Column("step", Integer, primary_key=True, autoincrement=False),
+    Column("ask", Integer, primary_key=True, autoincrement=False),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("n", Integer, primary_key=True, autoincrement=False),
+    Column("lines", Text, nullable=False),
+    Column("at", Utc, nullable=False),
+)
+Index("streams_by_age", streams.c.at)

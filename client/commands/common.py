@@ -9,13 +9,15 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from rich.status import Status as Spinner
 
-from client import output
+from client import live, output
+from client.live import Partial
 from client.output import Exit
+from domain.model import Attempt, Event
 from domain.status import Status
 from store import settings as environment
 
@@ -111,15 +113,16 @@ def detachable(run_id: str) -> Iterator[None]:
 
 
 class Progress:
-    """A run on the screen: one line for each step when verbose, else a line that says what it does now."""
+    """A run on the screen: each step, and what the model says just now, when verbose; else what it does now."""
 
     def __init__(self, *, verbose: bool, after: int = 0) -> None:
-        self._verbose = verbose
         self._shown = after
         self._answered = after
+        self._partial = Partial(live.screen(), after) if verbose else None
         self._spinner = Spinner("starting", console=output.err) if sys.stderr.isatty() and not verbose else None
+        self.hear: live.Hear | None = self._partial.hear if self._partial else None
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> Self:
         if self._spinner:
             self._spinner.start()
         return self
@@ -127,6 +130,8 @@ class Progress:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._spinner:
             self._spinner.stop()
+        if self._partial:
+            self._partial.clear()
 
     def show(self, run: "Run") -> None:
         """Show what is new."""
@@ -136,20 +141,51 @@ class Progress:
             return
         if self._spinner:
             self._spinner.update(f"{run.run_id}: {run.status.value}, step {run.state.step}")
-        if self._verbose:
-            self._print(run.state.steps)
-
-    def _print(self, steps: "list[Step]") -> None:
-        for step in (step for step in steps if step.n > self._shown):
-            output.say(step_line(step))
-            for line in call_lines(step):
+        if self._partial and (lines := self._new_lines(run.state.steps)):
+            self._partial.clear()
+            for line in lines:
                 output.say(line)
+            self._partial.reach(self._shown, ready=self._answered == self._shown)
+
+    def _new_lines(self, steps: "list[Step]") -> list[str]:
+        lines = []
+        for step in (step for step in steps if step.n > self._shown):
+            lines += [step_line(step), *call_lines(step)]
             self._shown = step.n
         for step in (step for step in steps if step.n > self._answered):
-            if step.tool_results or step.stop_reason != "tool_use":
-                for line in result_lines(step):
-                    output.say(line)
+            if is_answered(step):
+                lines += result_lines(step)
                 self._answered = step.n
+        return lines
+
+
+class Report(Progress):
+    """A run as JSON lines: `heard` as it is said, `step` and `results` when they are recorded."""
+
+    def __init__(self, after: int = 0) -> None:
+        super().__init__(verbose=False, after=after)
+        self.hear = self._heard
+
+    def show(self, run: "Run") -> None:
+        """Print what is new."""
+        from domain import views
+
+        for step in run.state.steps if run.state else []:
+            if step.n > self._shown:
+                self._shown = step.n
+                output.as_json_line({"event": "step", **views.step(step)})
+            if step.n > self._answered and is_answered(step):
+                self._answered = step.n
+                output.as_json_line({"event": "results", "n": step.n, "tool_results": step.tool_results})
+
+    def _heard(self, attempt: Attempt, event: Event) -> None:
+        if attempt.step > self._shown:
+            output.as_json_line({"event": "heard", **attempt._asdict(), **event})
+
+
+def is_answered(step: "Step") -> bool:
+    """Whether nothing of this step is still to come."""
+    return bool(step.tool_results) or step.stop_reason != "tool_use"
 
 
 def step_line(step: "Step") -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from client import output
+from client import live, output
 from client.commands import common
 from client.output import Exit
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from client.dayflow import Dayflow, Run
     from store.settings import Settings
 
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print each step as it happens.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print what the model says as it comes, and each step.")]
 CrashAfter = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="Die by SIGKILL once step N is recorded, to see `dayflow resume` go on."),
@@ -102,8 +102,16 @@ def resume(
     common.run_async(_resume(ctx.obj, run_id, verbose, json))
 
 
-def watch(run_id: Annotated[str, typer.Argument(metavar="RUN")], json: Json = False) -> None:
-    """Print a run's steps as they happen, without taking part in it. Ctrl-C stops watching, not the run."""
+def watch(
+    run_id: Annotated[str, typer.Argument(metavar="RUN")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line for each event instead.")] = False,
+) -> None:
+    """Print what the model says as it comes, and each step when it is recorded, without taking part in the run.
+
+    Ctrl-C stops watching, not the run. When a worker dies, it goes on with the one that takes over.
+
+    Example: `dayflow watch brief-1 --json`
+    """
     common.run_async(_watch(run_id, json))
 
 
@@ -184,15 +192,23 @@ async def _wake(dayflow: "Dayflow", run: "Run") -> None:
 async def _see_through(
     settings: "Settings", dayflow: "Dayflow", run_id: str, *, verbose: bool, json: bool, after: int = 0
 ) -> None:
-    """Follow a run until it ends or waits for a person."""
-    last = None
-    with common.Progress(verbose=verbose and not json, after=after) as progress:
-        async for last in dayflow.follow(run_id):
-            progress.show(last)
-            if last.waits:
-                break
-    if last is not None:
+    """Follow a run until it ends or waits for a person, and show how it stands then."""
+    progress = common.Progress(verbose=verbose and not json, after=after)
+    if last := await _followed(settings, dayflow, run_id, progress):
         _show_end(settings, last, json=json)
+
+
+async def _followed(settings: "Settings", dayflow: "Dayflow", run_id: str, progress: common.Progress) -> "Run | None":
+    """Follow a run until it ends or waits for a person; how it stands then."""
+    last = None
+    with progress:
+        async with live.listening(settings, progress.hear) as named:
+            async for last in dayflow.follow(run_id):
+                progress.show(last)
+                named(last)
+                if last.waits:
+                    break
+    return last
 
 
 def _show_end(settings: "Settings", run: "Run", *, json: bool) -> None:
@@ -219,7 +235,17 @@ async def _watch(run_id: str, json: bool) -> None:
             f"no worker polls {run.task_queue!r}: the run stands still. `dayflow resume {run_id}` lets it go on."
         )
     with common.detachable(run_id):
-        await _see_through(settings, dayflow, run_id, verbose=True, json=json)
+        if json:
+            await _report(settings, dayflow, run_id)
+        else:
+            await _see_through(settings, dayflow, run_id, verbose=True, json=False)
+
+
+async def _report(settings: "Settings", dayflow: "Dayflow", run_id: str) -> None:
+    """The same as JSON lines; the last one is the record."""
+    if last := await _followed(settings, dayflow, run_id, common.Report()):
+        output.as_json_line({"event": "run", **last.record()})
+        raise SystemExit(int(common.exit_code(last)))
 
 
 async def _cancel(run_id: str) -> None:

@@ -20,6 +20,7 @@ from activities.tools import discover
 from store.effects import Effects
 from store.ledger import Ledger
 from store.settings import Settings
+from store.streams import Files, Streams
 from workflows import agent_run, steps
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +32,7 @@ def registered(tmp_path):
     """Every activity that a worker registers, by its name; the one that answers for missing tools has none."""
     settings = Settings(DAYFLOW_HOME=tmp_path)
     people = People(settings, Effects(None))
-    model = Model(settings, Ledger(None), Transcripts(1))
+    model = Model(settings, Ledger(None), Transcripts(1), Streams(Files(tmp_path)))
     all_ = [
         Agents(settings, None, TOOLS, search_attributes=False).load,
         model.call,

@@ -170,6 +170,8 @@ class Report(Progress):
         """Print what is new."""
         from domain import views
 
+        super().show(run)
+
         for step in run.state.steps if run.state else []:
             if step.n > self._shown:
                 self._shown = step.n

@@ -17,17 +17,22 @@ from domain.spend import PRICES, SANDBOX_MODEL, Usage
 
 STEPS, KILLED_AT = 40, 20
 SHARE = Decimal("0.25")
-UNHARMED, KILLED = unique("cache-unharmed"), unique("cache-killed")
+UNHARMED, KILLED, HANDED_OVER = (unique(f"cache-{what}") for what in ("unharmed", "killed", "handed-over"))
+CASES = pytest.mark.parametrize("task", [UNHARMED, KILLED, HANDED_OVER])
 PRICE = PRICES[SANDBOX_MODEL]
 LOOK = use("read_calendar", {"range": "today"})
 
 
 @pytest.fixture(scope="module")
 def told(home: Home) -> Iterator[dict[str, "Future[Witness]"]]:
-    """Both runs side by side, each on a task queue of its own."""
-    play(home, *map(forty_steps, (UNHARMED, KILLED)))
-    with ThreadPoolExecutor(2) as pool:
-        yield {UNHARMED: pool.submit(through, home, UNHARMED), KILLED: pool.submit(killed, home, KILLED)}
+    """The runs side by side, each on a task queue of its own."""
+    play(home, *map(forty_steps, (UNHARMED, KILLED, HANDED_OVER)))
+    with ThreadPoolExecutor(3) as pool:
+        yield {
+            UNHARMED: pool.submit(through, home, UNHARMED),
+            KILLED: pool.submit(killed, home, KILLED),
+            HANDED_OVER: pool.submit(killed, home, HANDED_OVER, DAYFLOW_EVENTS="100"),
+        }
 
 
 def forty_steps(task: str) -> dict[str, Any]:
@@ -44,29 +49,28 @@ def through(home: Home, task: str) -> Witness:
     return witness(home, task)
 
 
-def killed(home: Home, task: str) -> Witness:
+def killed(home: Home, task: str, **env: str) -> Witness:
     """The run, by two workers: the first is killed in the middle of an answer in the middle of the run."""
     start(home, task, {"agent": "brief", "task": task, "limits": {"steps": 100, "tokens": 10**8}}, task)
-    with working(home, task, DAYFLOW_CRASH_AT=f"model.stream:{KILLED_AT}") as doomed:
+    with working(home, task, DAYFLOW_CRASH_AT=f"model.stream:{KILLED_AT}", **env) as doomed:
         doomed.died(100)
-    with working(home, task):
+    with working(home, task, **env):
         ends(home, task, seconds=100)
     return witness(home, task)
 
 
-@pytest.mark.parametrize(("task", "again"), [(UNHARMED, {}), (KILLED, {(KILLED_AT, 1): 1})], ids=["unharmed", "killed"])
-def test_forty_steps_cost_less_than_a_quarter_of_what_they_would_uncached(told, task, again):
+@CASES
+def test_forty_steps_cost_less_than_a_quarter_of_what_they_would_uncached(told, task):
     seen = told[task].result()
 
-    check(seen, again=again)
     assert seen.record["step"] == STEPS
     paid = sum(PRICE.cost(prompt(request)) for request in seen.requests)
     uncached = sum({one.place: PRICE.cost(Usage(input_tokens=prompt(one).prompt)) for one in seen.requests}.values())
-    print(f"\n{len(seen.requests)} requests: ${paid:.4f} of ${uncached:.4f}, ratio {paid / uncached:.3f}")
+    print(f"\n{task}: {len(seen.requests)} requests, ${paid:.4f} of ${uncached:.4f}, ratio {paid / uncached:.3f}")
     assert paid < SHARE * uncached
 
 
-@pytest.mark.parametrize("task", [UNHARMED, KILLED], ids=["unharmed", "killed"])
+@CASES
 def test_each_request_reads_all_that_the_one_before_has_kept(told, task):
     seen = told[task].result()
 
@@ -74,6 +78,13 @@ def test_each_request_reads_all_that_the_one_before_has_kept(told, task):
         assert after.cache_read_tokens == before.cache_read_tokens + before.cache_write_tokens
         assert after.input_tokens == 0
     assert seen.record["cache_warning"] is None
+
+
+def test_the_runs_were_as_they_were_meant(told):
+    check(told[UNHARMED].result())
+    check(told[KILLED].result(), again={(KILLED_AT, 1): 1})
+    assert len(told[HANDED_OVER].result().requests) == STEPS + 1
+    assert len(told[HANDED_OVER].result().run.other_executions) > 2
 
 
 def test_the_record_says_what_the_cache_saved(told):

@@ -116,7 +116,7 @@ def test_a_stream_that_cannot_be_written_costs_no_call(new_home):
         run = ends(home, task)
 
     assert run.record()["totals"]["possibly_paid"]["calls"] == 0
-    assert worker.log.read_text().count("cannot be watched") == 1
+    assert worker.log.read_text().count("step 1 cannot be watched") == 1
 
 
 def test_words_come_through_the_database_where_one_is_named(new_home, tmp_path):

@@ -16,6 +16,8 @@ from workers import working
 from domain.spend import PRICES, SANDBOX_MODEL, Usage
 
 STEPS, KILLED_AT = 40, 20
+# Compaction begins a new prefix; here there is one.
+WHOLE = {"DAYFLOW_COMPACT_AT": "1000000"}
 SHARE = Decimal("0.25")
 UNHARMED, KILLED, HANDED_OVER = (unique(f"cache-{what}") for what in ("unharmed", "killed", "handed-over"))
 CASES = pytest.mark.parametrize("task", [UNHARMED, KILLED, HANDED_OVER])
@@ -45,7 +47,7 @@ def forty_steps(task: str) -> dict[str, Any]:
 
 def through(home: Home, task: str) -> Witness:
     """The run, by one worker."""
-    with working(home, task):
+    with working(home, task, **WHOLE):
         start(home, task, {"agent": "brief", "task": task, "limits": {"steps": 100, "tokens": 10**8}}, task)
         ends(home, task, seconds=100)
     return witness(home, task)
@@ -54,9 +56,9 @@ def through(home: Home, task: str) -> Witness:
 def killed(home: Home, task: str, **env: str) -> Witness:
     """The run, by two workers: the first is killed in the middle of an answer in the middle of the run."""
     start(home, task, {"agent": "brief", "task": task, "limits": {"steps": 100, "tokens": 10**8}}, task)
-    with working(home, task, DAYFLOW_CRASH_AT=f"model.stream:{KILLED_AT}", **env) as doomed:
+    with working(home, task, DAYFLOW_CRASH_AT=f"model.stream:{KILLED_AT}", **WHOLE, **env) as doomed:
         doomed.died(100)
-    with working(home, task, **env):
+    with working(home, task, **WHOLE, **env):
         ends(home, task, seconds=100)
     return witness(home, task)
 

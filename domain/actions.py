@@ -26,6 +26,8 @@ Status = Literal[
 OPEN: set[Status] = {"proposed", "awaiting_approval", "approved", "running", "unknown"}
 # Of the effects that are over, the next execution is told of this many, each with so much of its result.
 CARRIED_EFFECTS = 500
+# The first ones are told as long as the run goes on.
+FIRST_EFFECTS = 5
 CARRIED_CHARACTERS = 1_000
 
 
@@ -117,8 +119,8 @@ class Actions(BaseModel):
 
     def carried(self, step: int, named: set[str]) -> "Actions":
         """What the next execution has to know: what is open, the newest step, the newest effects, and those named."""
-        effects = [one.action_id for one in self.all if one.effect][-CARRIED_EFFECTS:]
-        told = {*effects, *named}
+        effects = [one.action_id for one in self.all if one.effect]
+        told = {*effects[:FIRST_EFFECTS], *effects[-CARRIED_EFFECTS:], *named}
         kept = [
             one if one.open or one.step == step else one.shortened()
             for one in self.all

@@ -17,6 +17,7 @@ Summariser = Literal["rules", "model"]
 
 OPENING = "Earlier in this run (compacted):"
 QUOTE = "> "
+SAID = "said: "
 ASKED = "Sum up this part of an agent's work"
 SHOWN_CHARACTERS = 200
 # Rather few, so that a summary of the length that was asked for is never cut.
@@ -94,9 +95,9 @@ def digested(messages: list[Message], characters: int) -> str:
         if message["role"] == "user":
             lines += [line for block in _blocks(message, "text") for line in _earlier(block["text"])]
             continue
-        lines += [f"said: {short(block['text'])}" for block in _blocks(message, "text") if block["text"].strip()]
+        lines += [f"{SAID}{short(block['text'])}" for block in _blocks(message, "text") if block["text"].strip()]
         lines += [_call_line(block, answers.get(block["id"])) for block in _blocks(message, "tool_use")]
-    return "\n".join(newest(lines, characters))
+    return "\n".join(newest(lines, characters, longer=SAID))
 
 
 def rendered(messages: list[Message]) -> str:
@@ -105,18 +106,31 @@ def rendered(messages: list[Message]) -> str:
     return "\n\n".join(f"[{role}]\n{content}" for role, content in turns)
 
 
-def newest(lines: list[str], characters: int) -> list[str]:
-    """The newest lines that fit, after one that says how many are left out."""
-    kept: list[str] = []
-    size = 0
-    for line in reversed(lines):
-        size += len(line) + 1
-        if size > characters and kept:
+def newest(lines: list[str], characters: int, longer: str | None = None) -> list[str]:
+    """The newest lines that fit, after one that says how many are left out.
+
+    Those that begin with `longer` go first into one half of the room.
+    """
+    told = [line for line in lines if not line.endswith(_LEFT_OUT)]
+    before = sum(int(line.split()[0]) for line in lines if line.endswith(_LEFT_OUT))
+    first = [n for n, line in enumerate(told) if longer and line.startswith(longer)]
+    kept = _fitting(told, first[::-1], characters // 2)
+    used = sum(len(told[n]) + 1 for n in kept)
+    kept |= _fitting(told, [n for n in reversed(range(len(told))) if n not in kept], characters - used)
+    count = before + len(told) - len(kept)
+    left = [f"{count} {_LEFT_OUT}"] if count else []
+    return [*left, *(told[n] for n in sorted(kept))]
+
+
+def _fitting(lines: list[str], places: list[int], characters: int) -> set[int]:
+    """As many of these places as fit, one after the other, and the first of them in any case."""
+    kept: set[int] = set()
+    for n in places:
+        characters -= len(lines[n]) + 1
+        if characters < 0 and kept:
             break
-        kept.append(line)
-    dropped = lines[: len(lines) - len(kept)]
-    count = sum(int(line.split()[0].lstrip("(")) if _LEFT_OUT in line else 1 for line in dropped)
-    return [f"({count} {_LEFT_OUT})", *kept[::-1]] if count else kept[::-1]
+        kept.add(n)
+    return kept
 
 
 def _earlier(text: str) -> list[str]:

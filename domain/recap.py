@@ -8,7 +8,7 @@ from collections import Counter
 from datetime import datetime
 
 from domain import budget, compaction, digest, transcript
-from domain.actions import Action
+from domain.actions import FIRST_EFFECTS, Action
 from domain.budget import Wanted
 from domain.compaction import OPENING, QUOTE, Compact, Compaction, Summary, short
 from domain.spend import Usage
@@ -141,12 +141,14 @@ def _decided(state: RunState) -> list[str]:
 
 
 def _done(effects: list[Action], characters: int) -> list[str]:
-    """One line for each; where they are too many the newest, and how many there are of each kind."""
-    kept = compaction.newest([_line(one) for one in effects], characters)
-    if len(kept) == len(effects):
-        return kept
+    """One line for each; where they are too many the first and the newest, and how many there are of each kind."""
+    told = [_line(one) for one in effects]
+    if sum(map(len, told)) <= characters:
+        return told
     counts = Counter(f"{one.tool} {one.status}" for one in effects)
-    return [f"- in all: {', '.join(f'{kind} {count} times' for kind, count in sorted(counts.items()))}", *kept]
+    total = f"- in all: {', '.join(f'{kind} {count} times' for kind, count in sorted(counts.items()))}"
+    first = told[:FIRST_EFFECTS]
+    return [total, *first, *compaction.newest(told[FIRST_EFFECTS:], characters - sum(map(len, first)))]
 
 
 def _line(one: Action) -> str:

@@ -91,7 +91,8 @@ class Once:
         try:
             standing = await self._effects.begin(entry, again=grant.again if grant else False)
         except errors.IntentHeld as held:
-            return _told("conflict", str(held), entry, held.conflict)
+            outcome = "changed arguments" if held.conflict.changed else "conflict"
+            return _told(outcome, str(held), entry, held.conflict)
         except errors.ArgumentsChanged as error:
             return _told("changed arguments", str(error), entry, await self._effects.holder(entry))
         if (known := _known(standing)) is not None:

@@ -140,6 +140,7 @@ class Runner:
             action_id=call.action_id,
             idempotency_key=call.idempotency_key or "",
             attempt=info.attempt,
+            nth=call.nth,
         )
 
     async def done(self, outcome: Outcome, attempts: int = 1) -> ToolResult:

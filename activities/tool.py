@@ -25,6 +25,7 @@ class Context:
     """What a tool may know of the action it carries out.
 
     idempotency_key: the same for every attempt of this action, over workers, executions and resets.
+    nth: this is the n-th effect of its tool in the run, counted by those that are done; after a reset, too.
     """
 
     settings: Settings
@@ -34,6 +35,7 @@ class Context:
     action_id: str
     idempotency_key: str
     attempt: int
+    nth: int = 1
 
 
 Outcome = str | dict[str, Any] | list[Any] | BaseModel

@@ -35,6 +35,7 @@ class Action(BaseModel):
     """One tool call and what became of it.
 
     `proposed_arguments` is what the model asked for, `arguments` what is decided about and carried out.
+    nth: it would be the n-th done by this tool in this run, wherever it stands in it.
     failed: the tool answered with an error, or the call could not be run. unknown: it may or may not have happened.
     """
 
@@ -43,6 +44,7 @@ class Action(BaseModel):
     step: int
     position: int
     edit: int = 0
+    nth: int = 1
     tool: str
     tool_use_id: str
     proposed_arguments: dict[str, Any]
@@ -88,6 +90,7 @@ class Action(BaseModel):
             step=self.step,
             position=self.position,
             action_id=self.action_id,
+            nth=self.nth,
             tool=self.tool,
             arguments=self.arguments,
             idempotency_key=self.idempotency_key,
@@ -100,6 +103,7 @@ class Action(BaseModel):
             step=self.step,
             position=self.position,
             action_id=self.action_id,
+            nth=self.nth,
             tool=self.tool,
             arguments=self.arguments,
             idempotency_key=self.idempotency_key or "",
@@ -127,6 +131,10 @@ class Actions(BaseModel):
             if one.open or one.step == step or one.action_id in told
         ]
         return Actions(all=kept, denied=self.denied)
+
+    def next_of(self, tool: str) -> int:
+        """Which number the next one of a tool has, by those that are done."""
+        return 1 + max((one.nth for one in self.all if one.tool == tool and one.status == "done"), default=0)
 
     def of_status(self, *status: Status) -> list[Action]:
         """The actions that stand so."""

@@ -320,11 +320,14 @@ class RunState(BaseModel):
 
     def propose(self, calls: list[dict[str, Any]], now: datetime) -> list[Action]:
         """Turn the tool_use blocks of the newest step into actions, in call order."""
-        proposed = [self._action(position, call, now) for position, call in enumerate(calls, start=1)]
+        proposed: list[Action] = []
+        for position, call in enumerate(calls, start=1):
+            nth = self.actions.next_of(call["name"]) + sum(one.tool == call["name"] for one in proposed)
+            proposed.append(self._action(position, call, nth, now))
         self.actions.all.extend(proposed)
         return proposed
 
-    def _action(self, position: int, call: dict[str, Any], now: datetime) -> Action:
+    def _action(self, position: int, call: dict[str, Any], nth: int, now: datetime) -> Action:
         step, tool = self.step, self.frozen().tool(call["name"])
         sha256 = actions.arguments_digest(call["name"], call["input"])
         effect = tool is not None and tool.declares.kind == "effect"
@@ -333,6 +336,7 @@ class RunState(BaseModel):
             action_id=actions.action_id(step, position, sha256),
             step=step,
             position=position,
+            nth=nth,
             tool=call["name"],
             tool_use_id=call["id"],
             proposed_arguments=call["input"],

@@ -79,6 +79,7 @@ class ToolCall(BaseModel):
     step: int
     position: int
     action_id: str
+    nth: int = 1
     tool: str
     arguments: dict[str, Any]
     idempotency_key: str | None = None
@@ -131,6 +132,7 @@ class Preparation(BaseModel):
     step: int
     position: int
     action_id: str
+    nth: int = 1
     tool: str
     arguments: dict[str, Any]
     idempotency_key: str

@@ -180,7 +180,11 @@ class Effects:
         mine = (ledger.c.namespace == entry.namespace) & (ledger.c.intent == entry.intent) & ledger.c.holds.is_not(None)
         wanted = select(ledger).where(mine, ledger.c.status.in_(_HOLDING), ledger.c.key != entry.key)
         row = (await connection.execute(wanted.order_by(ledger.c.began_at).limit(1))).one_or_none()
-        return Conflict(run_id=row.run_id, action_id=row.action_id or "") if row else None
+        if row is None:
+            return None
+        # An edit has a key of its own: after a reset the action may meet what was done in its place under another one.
+        same = (row.run_id, row.step, row.position) == (entry.run_id, entry.step, entry.position)
+        return Conflict(run_id=row.run_id, action_id=row.action_id or "", changed=same)
 
 
 def _open() -> Any:

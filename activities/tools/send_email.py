@@ -13,7 +13,6 @@ _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 ADDRESS = re.compile(rf"(?=.{{1,64}}@){_ATOM}(?:\.{_ATOM})*@(?:{_LABEL}\.)+{_LABEL}")
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-PLACE = re.compile(r"s(\d+\.\d+)")
 
 
 def _one_address(given: str) -> str:
@@ -79,9 +78,8 @@ async def reconcile(arguments: SendEmail, context: Context) -> Found:
 
 
 def intent(arguments: SendEmail, context: Context) -> str:
-    """The place in the run says which mail it is, whatever words the model picks."""
-    place = PLACE.match(context.action_id)
-    return f"mail:{context.run_id}:{place[1] if place else context.action_id}"
+    """Which mail of the run it is, whatever words the model picks, and wherever a reset leads it to send it."""
+    return f"mail:{context.run_id}:{context.nth}"
 
 
 def _answer(arguments: SendEmail, context: Context) -> dict[str, str]:

@@ -188,16 +188,7 @@ async def test_a_refused_recipient_is_told_to_the_model(box, context):
         await TOOL.run(arguments(), context)
 
 
-@pytest.mark.parametrize(
-    ("action_id", "intent"),
-    [
-        ("s4.1-3fa9c2", "mail:r-1042:4.1"),
-        # Other words, or an edit, are the same mail.
-        ("s4.1-ffffff", "mail:r-1042:4.1"),
-        ("s4.1e2-3fa9c2", "mail:r-1042:4.1"),
-        ("s4.2-3fa9c2", "mail:r-1042:4.2"),
-        ("s41.10-3fa9c2", "mail:r-1042:41.10"),
-    ],
-)
-def test_the_place_in_the_run_is_the_intent(box, context, action_id, intent):
-    assert TOOL.intent(arguments(), replace(context, action_id=action_id)) == intent
+@pytest.mark.parametrize("action_id", ["s4.1-3fa9c2", "s4.1-ffffff", "s4.1e2-3fa9c2", "s6.1-3fa9c2"])
+def test_the_intent_is_which_mail_of_the_run_it_is_whatever_its_words_and_its_place(box, context, action_id):
+    assert TOOL.intent(arguments(), replace(context, action_id=action_id)) == "mail:r-1042:1"
+    assert TOOL.intent(arguments(), replace(context, action_id=action_id, nth=2)) == "mail:r-1042:2"

@@ -1,12 +1,13 @@
 """A finished refund that is run again from an earlier point meets what it did, and does none of it twice."""
 
+import json
 from typing import Any
 
 import pytest
 from checker import check, history_replays, no_task_of_the_workflow_failed, the_status_path_is_legal
 from homes import Home, until
 from refunds import LEAD, Refund, approve, asked, begin, query, refunded_once, ruled, scripted
-from script import play
+from script import call, play, say, use
 from witness import ends, look, requests, start, witness
 
 
@@ -157,3 +158,70 @@ def test_an_approval_before_the_reset_is_no_blank_cheque_for_other_words(staffed
 
 def ends_paused(home: Home, refund: Refund) -> None:
     until("it is paused", lambda: query(home, refund.run_id, "record")["status"] == "paused")
+
+
+def test_a_reset_of_an_edited_refund_meets_what_was_done_under_the_edit(staffed):
+    refund = Refund("edited")
+    play(staffed, scripted(refund))
+    begin(staffed, refund)
+    waits = asked(staffed, refund)
+    staffed.dayflow("edit", refund.run_id, json.dumps({**waits["arguments"], "amount": "25.00"}), "--as", LEAD)
+    approve(staffed, refund.run_id, until("it is edited", lambda: edited(staffed, refund, waits))["action_id"])
+    ends(staffed, refund.run_id)
+
+    staffed.dayflow("reset", refund.run_id, "--at", "4")
+    met = ends(staffed, refund.run_id, "awaiting_resolution").record()["pending_actions"][0]
+    staffed.dayflow("resolve", refund.run_id, met["action_id"], "--done", "--as", LEAD)
+    ends(staffed, refund.run_id)
+
+    assert met["conflict"]["changed"] is True
+    keeps_the_invariants(witness(staffed, refund.run_id))
+    refunded_once(staffed, refund.order, amount=2500)
+
+
+def edited(home: Home, refund: Refund, before: dict[str, Any]) -> dict[str, Any] | None:
+    pending = query(home, refund.run_id, "record")["pending_actions"]
+    return next((one for one in pending if one["action_id"] != before["action_id"]), None)
+
+
+def test_a_mail_that_a_fresh_run_sends_at_another_step_waits_for_a_person(staffed):
+    refund, _ = finished(staffed)
+    script = scripted(refund)
+    more = call(use("lookup_order", {"order_id": refund.order.id}))
+    play(staffed, {**script, "turns": [*script["turns"][:4], more, *script["turns"][4:]]})
+
+    staffed.dayflow("reset", refund.run_id, "--fresh", "--at", "5")
+    waits = asked(staffed, refund)
+
+    assert waits["tool"] == "send_email"
+    assert waits["conflict"]["run_id"] == refund.run_id
+    staffed.dayflow("deny", refund.run_id, waits["action_id"], "--as", LEAD)
+    ends(staffed, refund.run_id)
+    refunded_once(staffed, refund.order)
+
+
+def test_a_stored_answer_is_no_answer_to_another_course_of_the_run(staffed):
+    """The model said that it was denied; after a reset it is approved, and the model has to be asked what then."""
+    refund = Refund("other")
+    script = scripted(refund)
+    script["turns"][4]["asks"] = []
+    play(staffed, script)
+    begin(staffed, refund)
+    waits = asked(staffed, refund)
+    staffed.dayflow("pause", refund.run_id)
+    ends_paused(staffed, refund)
+    play(staffed, {**script, "turns": [*script["turns"][:4], say("It did not work. Nothing was done.")]})
+    approve(staffed, refund.run_id, waits["action_id"], expires_at="2000-01-01T00:00:00Z")
+    staffed.dayflow("cancel", refund.run_id)
+    ends(staffed, refund.run_id, "cancelled")
+
+
+def test_words_that_a_person_says_after_a_reset_are_heard(staffed):
+    refund, _ = finished(staffed)
+    sent = len(requests(staffed, refund.task))
+    script = scripted(refund)
+    play(staffed, {**script, "turns": [*script["turns"][:4], say("I stop."), say("I stop.")]})
+
+    staffed.dayflow("reset", refund.run_id, "--at", "5")
+    staffed.dayflow("message", refund.run_id, "Stop. Write no mail.", code=None)
+    ends(staffed, refund.run_id)

@@ -52,7 +52,7 @@ class Compactor:
         used, why = Usage(), ""
         lost: list[Usage] = []
         for number in range(1, TRIES + 1):
-            answer = await self._model.ask(_entry(asked, definition, number, request), request)
+            answer = await self._model.ask(_entry(asked, definition, number, request, part), request)
             used, lost = used + answer.usage, [*lost, *answer.possibly_paid]
             why = _no_good(answer)
             if not why:
@@ -79,7 +79,7 @@ def _no_good(answer: ModelAnswer) -> str:
     return "" if answer.text.strip() else "empty"
 
 
-def _entry(asked: Compact, definition: Definition, number: int, request: dict[str, Any]) -> Entry:
+def _entry(asked: Compact, definition: Definition, number: int, request: dict[str, Any], part: list[Message]) -> Entry:
     info = activity.info()
     return Entry(
         key=compaction_key(definition.run, asked.call.step, number),
@@ -90,4 +90,5 @@ def _entry(asked: Compact, definition: Definition, number: int, request: dict[st
         position=number,
         name=definition.model,
         digest=digest.sha256(request),
+        outline=compaction.outline(part),
     )

@@ -15,7 +15,7 @@ from activities import cleaning, model_errors
 from activities.heartbeat import beating
 from activities.model_errors import BadAnswer
 from activities.pull import Transcripts
-from domain import caching, digest, errors
+from domain import caching, compaction, digest, errors
 from domain.agent import Definition
 from domain.model import MAX_ANSWER_BYTES, Attempt, Event, ModelAnswer, ModelCall
 from domain.spend import Usage
@@ -28,6 +28,8 @@ from store.streams import Streams, Voice
 # Seconds without one byte, pings included, after which a stream is taken for dead.
 STALE_S = 120.0
 CONNECT_S = 5.0
+# Of an answer that takes no longer than this only the final count of tokens is kept while it comes.
+SHORT_S = 0.05
 # Answers that a worker keeps for a store without room; it has no more calls than this under way.
 MOST_UNWRITTEN = 100
 
@@ -54,7 +56,7 @@ class Model:
                 crash.point("step.end")
             request = body(definition, messages, call.max_tokens)
             return await self.ask(
-                self._entry(call, definition, request), request, call.most_lost, watched=definition.run
+                self._entry(call, definition, messages, request), request, call.most_lost, watched=definition.run
             )
 
     async def ask(
@@ -80,7 +82,9 @@ class Model:
         async with self._streams.voice(watched, attempt, entry.name) as voice:
             return await self._paid(entry, begun, request, voice)
 
-    def _entry(self, call: ModelCall, definition: Definition, request: dict[str, Any]) -> Entry:
+    def _entry(
+        self, call: ModelCall, definition: Definition, messages: list[Message], request: dict[str, Any]
+    ) -> Entry:
         info = activity.info()
         return Entry(
             key=model_key(definition.run, call.step, call.ask),
@@ -91,6 +95,7 @@ class Model:
             position=call.ask,
             name=definition.model,
             digest=digest.sha256(request),
+            outline=compaction.outline(messages),
         )
 
     async def _paid(
@@ -166,7 +171,8 @@ class Exchange:
         self._tell = tell or _unheard
         self.reached: dict[str, int] | None = None
         # Beside the stream, which need not wait for it.
-        self._saving: list[asyncio.Task[None]] = []
+        self._saving: asyncio.Task[None] | None = None
+        self._counted = asyncio.Event()
 
     async def run(
         self, client: anthropic.AsyncAnthropic, request: dict[str, Any], headers: dict[str, str]
@@ -175,7 +181,9 @@ class Exchange:
         try:
             return await self._stream(client, request, headers)
         finally:  # before the row gets its end
-            await asyncio.gather(*self._saving)
+            self._counted.set()
+            if self._saving is not None:
+                await self._saving
 
     async def _stream(
         self, client: anthropic.AsyncAnthropic, request: dict[str, Any], headers: dict[str, str]
@@ -183,10 +191,9 @@ class Exchange:
         stopped, open_blocks = False, 0
         async with client.messages.stream(**request, extra_headers=headers) as stream:
             async for event in stream:
+                if event.type in ("message_start", "message_delta"):
+                    self._count(stream.current_message_snapshot, last=event.type == "message_delta")
                 match event.type:
-                    case "message_start":
-                        self.reached = usage_of(event.message).model_dump(mode="json")
-                        self._saving.append(asyncio.create_task(self._save(self.reached)))
                     case "content_block_start":
                         open_blocks += 1
                         self._tell(_begun_block(event.index, event.content_block))
@@ -204,10 +211,27 @@ class Exchange:
             raise BadAnswer("the answer is no finished message")
         return message
 
-    async def _save(self, reached: dict[str, int]) -> None:
+    def _count(self, message: ApiMessage, *, last: bool) -> None:
+        """What the API says that it counted: in the beginning, and in the end."""
+        self.reached = usage_of(message).model_dump(mode="json")
+        if last:
+            self._counted.set()
+        else:
+            self._saving = asyncio.create_task(self._save())
+
+    async def _save(self) -> None:
+        """Keep what is counted in the beginning, unless the answer is short, and what is counted in the end."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._counted.wait(), SHORT_S)
+        if not self._counted.is_set():
+            await self._saw()
+            await self._counted.wait()
+        await self._saw()
+
+    async def _saw(self) -> None:
         """A store without room for this may have some by the end of the answer, which is worth more."""
         with suppress(errors.Unreachable):
-            await self._ledger.saw(self._key, reached)
+            await self._ledger.saw(self._key, self.reached or {})
         crash.point("model.stream")
 
 

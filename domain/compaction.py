@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from domain import digest
 from domain.model import ModelCall
 from domain.spend import Usage
 from domain.transcript import Message
@@ -66,6 +67,28 @@ class Compaction(BaseModel):
     skipped: str | None = None
     usage: Usage = Usage()
     at: datetime
+
+
+def outline(messages: list[Message]) -> str:
+    """Hex sha256 of the course that a transcript tells: what was said and called, and what worked.
+
+    Not of what reading brought, nor of summaries of that: it may read otherwise the next time.
+    """
+    return digest.sha256([_course(message) for message in messages])
+
+
+def _course(message: Message) -> Any:
+    if message["role"] == "assistant":
+        return message["content"]
+    told = [_without_summary(block["text"]) for block in _blocks(message, "text")]
+    answered = [[block["tool_use_id"], block.get("is_error", False)] for block in _blocks(message, "tool_result")]
+    return [told, answered]
+
+
+def _without_summary(text: str) -> str:
+    if not text.startswith(OPENING):
+        return text
+    return "\n".join(line for line in text.splitlines() if not line.startswith(QUOTE))
 
 
 def is_recap(message: Message) -> bool:

@@ -22,6 +22,7 @@ class Entry:
     """What names a row: its key, and the digest that the key is bound to.
 
     position: the ask of a model call, the place in its step of an action. holds: the intent, if no other may hold it.
+    outline: digest of the course of the run that a model call is asked in; its answer counts for that course alone.
     """
 
     key: str
@@ -36,6 +37,7 @@ class Entry:
     arguments: dict[str, Any] | None = None
     intent: str | None = None
     holds: str | None = None
+    outline: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,13 +80,15 @@ class Ledger:
     async def begin(self, entry: Entry) -> Begun:
         """Commit the row of a model call as begun, or find the answer that it already has.
 
-        A stored answer is the answer, also after a reset that made the request another one: it is not paid again.
+        A stored answer is the answer, also after a reset, although what was read may have changed meanwhile: it is not
+        paid again. Where the run took another course since (a person decided otherwise, or said something), it is asked
+        anew, and what the answer of before cost stays among what was paid for no answer.
         """
         async with self._database.transaction(entry.key, cheap=True) as connection:
             row = await row_of(connection, entry.key)
             if row is None:
                 return await self._first(connection, entry)
-            if row.status == "done":
+            if row.status == "done" and entry.outline in (None, row.outline):
                 return _standing(row)
             return await self._again(connection, entry, row)
 
@@ -166,15 +170,15 @@ class Ledger:
         return Begun(1, None, [], 0, now)
 
     async def _again(self, connection: AsyncConnection, entry: Entry, row: Row[Any]) -> Begun:
-        """Begin another attempt; one that is still `begun` was sent, and may have been paid."""
+        """Begin another attempt; one that is still `begun` may have been paid, and the answer of another course was."""
         paid = list(row.possibly_paid or [])
-        if row.status == "begun":
+        if row.status in ("begun", "done"):
             paid.append(row.usage or {})
         begun = {"status": "begun", "attempts": row.attempts + 1, "possibly_paid": paid, "usage": None, "error": None}
         await connection.execute(
             update(ledger)
             .where(ledger.c.key == entry.key)
-            .values(digest=entry.digest, result=None, ended_at=None, **begun)
+            .values(digest=entry.digest, outline=entry.outline, result=None, ended_at=None, **begun)
         )
         return Begun(row.attempts + 1, None, paid, row.failures, row.began_at)
 

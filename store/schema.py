@@ -82,6 +82,7 @@ ledger = Table(
     Column("name", String(200), nullable=False),
     Column("status", String(10), nullable=False),
     Column("digest", String(64), nullable=False),
+    Column("outline", String(64)),
     Column("action_id", String(100)),
     Column("arguments", Json),
     Column("intent", Words),

@@ -142,18 +142,18 @@ class AgentRun:
             if not isinstance(cause, ApplicationError) or cause.type not in {*PARKED, WINDOW}:
                 raise
             if cause.type == WINDOW:
-                await self._make_room(cause.message)
+                await self._make_room(cause.message, cause)
                 return None
             self.state.pause(cause.type, workflow.now(), self._error(cause.type, cause.message, cause))
             return None
 
-    async def _make_room(self, why: str) -> None:
+    async def _make_room(self, why: str, cause: ApplicationError | None = None) -> None:
         """The API says that the window is full: compact, or stand still if there is nothing left to cut."""
         while asked := recap.due(self.state, workflow.now(), full=True):
             if await self._compact(asked):
                 return
         full = f"the model's context window is full and nothing more can be left out: {why}"
-        self.state.pause("needs repair", workflow.now(), self._error("needs repair", full))
+        self.state.pause("needs repair", workflow.now(), self._error("needs repair", full, cause))
 
     async def _compact(self, asked: Compact) -> bool:
         """Whether the transcript is shorter now. One that could not be summed up stays as it is."""

@@ -128,11 +128,11 @@ UNDONE = [{**STOP[0], "delta": {"stop_reason": None, "stop_sequence": None}}, ST
 ENDS = [
     # 4xx: the same history would give the same answer for ever.
     ("400", refused(400, "invalid_request_error"), "needs repair", 0),
-    ("413", refused(413, "request_too_large"), "needs repair", 0),
+    ("413", refused(413, "request_too_large"), "window full", 0),
     (
         "413 after decoding",
         refused(413, "request_too_large", "request_body_too_large_after_decoding"),
-        "needs repair",
+        "window full",
         0,
     ),
     ("422", refused(422, "invalid_request_error"), "needs repair", 0),

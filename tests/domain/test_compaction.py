@@ -230,6 +230,21 @@ def test_a_recap_that_loses_an_effect_is_refused(effect):
     assert "it loses" in recap.fault(state, recaps, 2_000)
 
 
+def test_the_outline_of_a_course_is_the_same_whatever_reading_brought():
+    state = long_run(3)
+    other = state.model_copy(deep=True)
+    other.transcript.messages[2]["content"][0]["content"][0]["text"] = "read otherwise"
+    failed = other.model_copy(deep=True)
+    failed.transcript.messages[2]["content"][0]["is_error"] = True
+    told = [*state.transcript.messages, transcript.user_text("Stop.")]
+
+    outline = compaction.outline(state.transcript.messages)
+
+    assert compaction.outline(other.transcript.messages) == outline
+    assert compaction.outline(failed.transcript.messages) != outline
+    assert compaction.outline(told) != outline
+
+
 # What a hostile or a broken summariser may answer.
 SUMMARIES = st.one_of(
     st.text(max_size=3_000),

@@ -7,8 +7,9 @@ import pytest
 from checker import check, history_replays, no_task_of_the_workflow_failed, the_status_path_is_legal
 from homes import Home, until
 from refunds import LEAD, Refund, approve, asked, begin, query, refunded_once, ruled, scripted
-from script import call, play, say, use
+from script import call, play, say, unique, use
 from witness import ends, look, requests, start, witness
+from workers import working
 
 
 def finished(home: Home) -> tuple[Refund, Any]:
@@ -200,28 +201,25 @@ def test_a_mail_that_a_fresh_run_sends_at_another_step_waits_for_a_person(staffe
     refunded_once(staffed, refund.order)
 
 
-def test_a_stored_answer_is_no_answer_to_another_course_of_the_run(staffed):
-    """The model said that it was denied; after a reset it is approved, and the model has to be asked what then."""
-    refund = Refund("other")
+def test_a_stored_answer_is_no_answer_to_another_course_of_the_run(home):
+    refund = Refund("words", queue=unique("queue"))
     script = scripted(refund)
-    script["turns"][4]["asks"] = []
-    play(staffed, script)
-    begin(staffed, refund)
-    waits = asked(staffed, refund)
-    staffed.dayflow("pause", refund.run_id)
-    ends_paused(staffed, refund)
-    play(staffed, {**script, "turns": [*script["turns"][:4], say("It did not work. Nothing was done.")]})
-    approve(staffed, refund.run_id, waits["action_id"], expires_at="2000-01-01T00:00:00Z")
-    staffed.dayflow("cancel", refund.run_id)
-    ends(staffed, refund.run_id, "cancelled")
+    play(home, script)
+    begin(home, refund)
+    with working(home, refund.queue):
+        approve(home, refund.run_id, asked(home, refund)["action_id"])
+        ends(home, refund.run_id)
+    before = len(requests(home, refund.task))
+    home.dayflow("reset", refund.run_id, "--at", "5")
+    home.dayflow("message", refund.run_id, "Stop. Write no mail.")
+    play(home, {**script, "turns": [*script["turns"][:4], say("I stop.")]})
 
+    with working(home, refund.queue):
+        ends(home, refund.run_id)
 
-def test_words_that_a_person_says_after_a_reset_are_heard(staffed):
-    refund, _ = finished(staffed)
-    sent = len(requests(staffed, refund.task))
-    script = scripted(refund)
-    play(staffed, {**script, "turns": [*script["turns"][:4], say("I stop."), say("I stop.")]})
-
-    staffed.dayflow("reset", refund.run_id, "--at", "5")
-    staffed.dayflow("message", refund.run_id, "Stop. Write no mail.", code=None)
-    ends(staffed, refund.run_id)
+    seen = witness(home, refund.run_id)
+    keeps_the_invariants(seen)
+    assert seen.record["result"] == "I stop."
+    assert len(seen.requests) == before + 1
+    assert "Stop. Write no mail." in json.dumps(seen.requests[-1].messages)
+    refunded_once(home, refund.order)

@@ -49,6 +49,7 @@ def check(seen: Witness, again: Mapping[Place, int] | None = None, unknown: int 
     requests_are_those_of_the_steps(seen.requests, views.steps(seen.state))
     each_ask_is_sent_once(seen, again or {})
     what_was_possibly_paid_is_counted(seen, unknown)
+    tokens_add_up(seen)
     history_replays(seen)
     the_status_path_is_legal(seen)
     no_task_of_the_workflow_failed(seen)
@@ -160,6 +161,21 @@ def what_was_possibly_paid_is_counted(seen: Witness, unknown: int) -> None:
     counted = seen.record["totals"]["possibly_paid"]["calls"]
     late = overloaded() and wanted <= counted < sum(_attempts(seen).values())
     assert counted == wanted or late, f"{counted}, not {wanted}; attempts: {_attempts(seen)}, load {os.getloadavg()}"
+
+
+def tokens_add_up(seen: Witness) -> None:
+    """I5: what the API counted is in the record, among what was paid or what was possibly paid.
+
+    Of an answer that a fault cut off nobody can know how much would have been counted.
+    """
+    if any(request.fault for request in seen.requests):
+        return
+    told = [request.outcome["usage"] for request in seen.requests if request.outcome and "usage" in request.outcome]
+    totals = seen.record["totals"]
+    for name in ("input_tokens", "output_tokens"):
+        counted = sum(usage[name] for usage in told)
+        recorded = totals[name] + totals["possibly_paid"][name]
+        assert recorded == counted, (name, recorded, counted, [request.outcome for request in seen.requests])
 
 
 def history_replays(seen: Witness) -> None:

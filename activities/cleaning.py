@@ -40,7 +40,9 @@ class Cleaned:
 def known_secrets(settings: Settings) -> list[str]:
     """The values of every secret setting, to be removed wherever they turn up."""
     values = (getattr(settings, name) for name in type(settings).model_fields)
-    return [value.get_secret_value() for value in values if isinstance(value, SecretStr) and value.get_secret_value()]
+    found = [value.get_secret_value() for value in values if isinstance(value, SecretStr) and value.get_secret_value()]
+    keys = settings.encryption_keys.get_secret_value().split(",") if settings.encryption_keys else []
+    return [*found, *(key.partition(":")[2].strip() for key in keys)]
 
 
 def clean(text: str, secrets: Iterable[str] = ()) -> Cleaned:

@@ -13,6 +13,9 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.contrib.pydantic import PydanticPayloadConverter
 from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadConverter
 
+from client import codec
+from client.codec import SealingCodec
+from domain import errors
 from store import payloads
 from store.settings import Settings
 
@@ -33,9 +36,11 @@ class TolerantPayloadConverter(PydanticPayloadConverter):
         try:
             return super().from_payloads([payload], [hint] if hint else None)[0]
         except Exception:
-            if hint not in (None, Any):
-                raise
-            return undecodable(payload)
+            if hint in (None, Any):
+                return undecodable(payload)
+            if key := codec.key_of(payload):
+                raise errors.MissingKey(key) from None
+            raise
 
 
 class BriefFailureConverter(DefaultFailureConverter):
@@ -49,11 +54,24 @@ class BriefFailureConverter(DefaultFailureConverter):
 
 def undecodable(payload: Payload) -> dict[str, Any]:
     """What is left of a payload that cannot be decoded: enough to recognise it by."""
+    key = codec.key_of(payload)
     return {
         "undecodable": payload.metadata.get("encoding", b"").decode(errors="replace"),
         "sha256": hashlib.sha256(payload.data).hexdigest(),
         "excerpt": payload.data[:EXCERPT_BYTES].decode(errors="replace"),
+        **({"key": key} if key else {}),
     }
+
+
+class SealedFailureConverter(BriefFailureConverter):
+    """The same, with words and trace where the codec seals them."""
+
+    def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
+        """Encode; what is behind the exception comes by here, too."""
+        super().to_failure(exception, payload_converter, failure)
+        said = {"message": failure.message, "stack_trace": failure.stack_trace}
+        failure.encoded_attributes.CopyFrom(payload_converter.to_payloads([said])[0])
+        failure.message, failure.stack_trace = "Encoded failure", ""
 
 
 # What a home adds to it is in `converter`.
@@ -63,5 +81,14 @@ CONVERTER = DataConverter(
 
 
 def converter(settings: Settings) -> DataConverter:
-    """The data converter of a home: what every client and every worker of it uses."""
-    return dataclasses.replace(CONVERTER, external_storage=payloads.storage(settings))
+    """The data converter of a home: what every client and every worker of it uses.
+
+    Without keys too it knows what is encrypted, and says which key that wants.
+    """
+    seal = settings.seal
+    return dataclasses.replace(
+        CONVERTER,
+        payload_codec=SealingCodec(seal),
+        failure_converter_class=SealedFailureConverter if seal.on else BriefFailureConverter,
+        external_storage=payloads.storage(settings),
+    )

@@ -11,6 +11,7 @@ from typing import Any
 
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
 from temporalio.api.enums.v1 import EventType, ResetReapplyExcludeType, TaskQueueType
+from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflow.v1 import PendingActivityInfo
@@ -27,6 +28,7 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from client.codec import key_of
 from client.replay import Replayed, replay
 from domain import errors, views
 from domain.model import ModelCall
@@ -107,12 +109,12 @@ class Dayflow:
     def __init__(self, client: Client) -> None:
         self.client = client
 
-    async def start(self, run_id: str, request: dict[str, Any], task_queue: str = TASK_QUEUE) -> None:
+    async def start(self, run_id: str, wanted: dict[str, Any], task_queue: str = TASK_QUEUE) -> None:
         """Start a run; `errors.Refused` if the id is in use."""
         try:
             await self.client.start_workflow(
                 "AgentRun",
-                request,
+                wanted,
                 id=run_id,
                 task_queue=task_queue,
                 task_timeout=TASK_TIMEOUT,
@@ -230,6 +232,8 @@ class Dayflow:
         rows: list[dict[str, Any]] = []
         async for found in self.client.list_workflows(query, page_size=1000):
             memo = await found.memo()
+            if key := request.missing_key([memo.get("pending")]):
+                raise errors.MissingKey(key)
             rows += [{"run_id": found.id, **one} for one in memo.get("pending", [])]
         return rows
 
@@ -288,6 +292,9 @@ class Dayflow:
         found = (run.divergence for run in await self.executions(run_id))
         return next((divergence for divergence in found if divergence), None)
 
+    async def _replay(self, run_id: str, events: list[HistoryEvent]) -> Replayed:
+        return await replay(run_id, self.client.namespace, events, self.client.data_converter)
+
     async def _fetch(self, run_id: str, execution: str | None) -> tuple[Run, list[HistoryEvent]]:
         told = await self._describe(run_id, execution)
         pending = told.raw_description.pending_activities
@@ -301,7 +308,7 @@ class Dayflow:
     async def _readable(self, run_id: str) -> Run | str:
         try:
             return await self.get(run_id)
-        except errors.Lost as error:
+        except (errors.Lost, errors.MissingKey) as error:
             return f"{run_id} cannot be read: {error}"
 
     async def _describe(self, run_id: str, execution: str | None) -> WorkflowExecutionDescription:
@@ -333,7 +340,7 @@ class Dayflow:
             started_at=replayed.state.started_at if replayed.state else told.start_time,
             state=replayed.state,
             forced_end=end if not said and not next_one else None,
-            warning=_failing_task(events),
+            warning=await _failing_task(events, self.client.data_converter),
             divergence=replayed.divergence,
             other_executions=await self._others(told),
             came_from=came_from or None,
@@ -365,8 +372,7 @@ async def _either(event: asyncio.Event, task: asyncio.Task[None]) -> None:
 
 
 async def _retrying(pending: PendingActivityInfo, converter: DataConverter) -> dict[str, Any]:
-    error = await converter.decode_failure(pending.last_failure)
-    why = error.message if isinstance(error, FailureError) else str(error)
+    why = await _why(pending.last_failure, converter)
     return {"activity": pending.activity_type.name, "attempt": pending.attempt, "error": why}
 
 
@@ -397,14 +403,28 @@ def _newest_task(events: list[HistoryEvent]) -> int | None:
     return max((point for point in points if point), default=first)
 
 
-def _failing_task(events: list[HistoryEvent]) -> str | None:
+async def _failing_task(events: list[HistoryEvent], converter: DataConverter) -> str | None:
     """The message of the newest workflow task, if it failed."""
     for event in reversed(events):
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
             return None
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-            return event.workflow_task_failed_event_attributes.failure.message
+            return await _why(event.workflow_task_failed_event_attributes.failure, converter)
     return None
+
+
+async def _why(failed: Failure, converter: DataConverter) -> str:
+    """What is wrong, and what was behind it."""
+    failure = Failure()
+    failure.CopyFrom(failed)
+    error: BaseException | None = await converter.decode_failure(failure)
+    if key := key_of(failure.encoded_attributes):
+        return str(errors.MissingKey(key))
+    told = []
+    while error is not None:
+        told.append(error.message if isinstance(error, FailureError) else str(error))
+        error = error.__cause__
+    return ": ".join(told)
 
 
 def _blank(run: Run) -> dict[str, Any]:

@@ -167,7 +167,7 @@ class Sandbox(Part):
         return [sys.executable, "-P", "-m", "sandbox"]
 
     def environment(self) -> dict[str, str]:
-        return variables(self.settings, "anthropic_api_key", "crash_at")
+        return variables(self.settings, "anthropic_api_key", "crash_at", "encryption_keys")
 
     async def answers(self, pid: int | None) -> bool:
         health = await asyncio.to_thread(contact.health, self.settings.sandbox_port)

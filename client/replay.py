@@ -19,6 +19,7 @@ from temporalio.worker import (
     WorkflowInterceptorClassInput,
 )
 
+from client.codec import SealingCodec
 from client.converter import CONVERTER
 from domain.state import RunState
 from store import payloads
@@ -65,9 +66,14 @@ class Replayed:
 async def replay(
     run_id: str, namespace: str, events: Sequence[HistoryEvent], converter: DataConverter = CONVERTER
 ) -> Replayed:
-    """Replay a whole or a partial history; `errors.Lost` if a payload of it cannot be had."""
+    """Replay a whole or a partial history.
+
+    `errors.Lost` if a payload of it cannot be had, `errors.MissingKey` where it is encrypted under a key that is not here.
+    """
     if not any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED for event in events):
         return Replayed(None, None)
+    if isinstance(converter.payload_codec, SealingCodec):
+        converter.payload_codec.check(events)
     if storage := converter.external_storage:
         await payloads.check(storage, (one for one in events if one.event_type not in _UNREAD))
         # A replay makes all commands once more; to look at a run writes nothing.

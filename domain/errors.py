@@ -12,6 +12,8 @@ DayflowError
 ├── Uncertain      it may or may not have happened
 ├── IntentHeld     another action holds the same intent
 ├── Lost           a stored payload is missing or altered
+├── MissingKey     something is encrypted under a key that is not here
+├── NotSealed      what should be encrypted is not, or was changed
 └── Broken         the record contradicts itself (digest, transcript); a person has to look
 """
 
@@ -78,6 +80,21 @@ class Lost(DayflowError):
             f"stored payload {name[:12]} {why}. Put it back from a backup, or set DAYFLOW_PAYLOADS to the folder that "
             "has it; what waits for it goes on by itself then."
         )
+
+
+class MissingKey(DayflowError):
+    """Something is encrypted under a key that is not here."""
+
+    def __init__(self, key_id: str) -> None:
+        self.key_id = key_id
+        super().__init__(
+            f"the encryption key {key_id!r} is missing, and this was encrypted under it. "
+            "Add it to DAYFLOW_ENCRYPTION_KEYS, after the key that is to encrypt."
+        )
+
+
+class NotSealed(DayflowError):
+    """What should be encrypted is not, or was changed."""
 
 
 class Broken(DayflowError):

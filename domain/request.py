@@ -54,7 +54,7 @@ def parse(raw: Sequence[Any]) -> RunRequest:
     value = raw[0]
     if not isinstance(value, dict):
         raise errors.BadRequest(f"the input is a JSON {kind(value)}; it has to be an object, such as {EXAMPLE}")
-    if set(value) == UNDECODABLE:
+    if set(value) >= UNDECODABLE:
         raise errors.BadRequest(
             f"the input cannot be decoded as {value['undecodable']!r}; send JSON, such as {EXAMPLE}"
         )
@@ -64,6 +64,12 @@ def parse(raw: Sequence[Any]) -> RunRequest:
         return RunRequest.model_validate_json(json.dumps(value))
     except ValidationError as error:
         raise errors.BadRequest(f"the input cannot be used: {explain(error)}. An example: {EXAMPLE}") from None
+
+
+def missing_key(raw: Sequence[Any]) -> str | None:
+    """The key that an input wants, which was encrypted under one that is not here."""
+    wanted = (value.get("key") for value in raw if isinstance(value, dict) and set(value) >= UNDECODABLE)
+    return next((key for key in wanted if isinstance(key, str)), None)
 
 
 def check_run_id(run_id: str) -> None:

@@ -14,6 +14,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from domain import agent, errors
 from domain.compaction import Summariser
+from store import seal
+from store.seal import Seal
 
 SAMPLES = Path(__file__).resolve().parent.parent / "sandbox" / "samples"
 HIGHEST_PORT = 65535
@@ -71,6 +73,9 @@ class Settings(BaseSettings):
         SAMPLES / "orders.json", alias="DAYFLOW_SAMPLE_ORDERS", description="orders of the sandbox, where no key is set"
     )
     timezone_name: str | None = Field(None, alias="DAYFLOW_TIMEZONE", description="IANA zone (default: the system's)")
+    encryption_keys: SecretStr | None = Field(
+        None, alias="DAYFLOW_ENCRYPTION_KEYS", description="keys for histories and store, id:base64, the first encrypts"
+    )
     crash_at: str | None = Field(None, alias="DAYFLOW_CRASH_AT", description="crash point, NAME or NAME:N (tests)")
     sandbox_script: Path | None = Field(
         None, alias="DAYFLOW_SANDBOX_SCRIPT", description="conversation the sandbox plays"
@@ -105,6 +110,18 @@ class Settings(BaseSettings):
             return ZoneInfo(name).key if name else None
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
             raise ValueError(f"{name!r} is no IANA time zone, such as Europe/Berlin") from error
+
+    @field_validator("encryption_keys")
+    @classmethod
+    def _usable_keys(cls, keys: SecretStr | None) -> SecretStr | None:
+        if keys is not None:
+            seal.parse(keys.get_secret_value())
+        return keys
+
+    @property
+    def seal(self) -> Seal:
+        """What encrypts and decrypts; without keys it does neither."""
+        return Seal(seal.parse(self.encryption_keys.get_secret_value()) if self.encryption_keys else {})
 
     @property
     def timezone(self) -> ZoneInfo:

@@ -8,7 +8,7 @@ from temporalio import workflow
 from temporalio.common import RawValue, SearchAttributeKey
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from domain import errors, loop, messages, recap, views
+from domain import errors, loop, messages, recap, request, views
 from domain.actions import Action
 from domain.compaction import Compact, Summary
 from domain.messages import Message, Pause, Resume
@@ -41,6 +41,8 @@ class AgentRun:
 
     @workflow.init
     def __init__(self, *raw: Any) -> None:
+        if key := request.missing_key(raw):
+            raise errors.MissingKey(key)  # the task is tried again, until it comes to a worker that has the key
         info = workflow.info()
         self.state = _handed_over(raw) or RunState(
             namespace=info.namespace,

@@ -4,6 +4,7 @@ import asyncio
 import json as jsons
 import shlex
 import uuid
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -41,8 +42,9 @@ def register(app: typer.Typer) -> None:
     app.command()(resolve)
     app.command("raise")(raise_limits)
     app.command()(reset)
-    keys = typer.Typer(no_args_is_help=True, help="Key pairs, by which decisions are signed.")
+    keys = typer.Typer(no_args_is_help=True, help="Keys: pairs by which decisions are signed, and one to encrypt with.")
     keys.command("new")(new_key)
+    keys.command("encryption")(new_encryption_key)
     app.add_typer(keys, name="keys")
 
 
@@ -159,6 +161,23 @@ def new_key(name: Annotated[str, typer.Argument(help="The approver's name in the
     output.say(f"private key: {made.file}")
     output.say(f"into the approvers file, at {name}:")
     output.say(made.public_line)
+
+
+def new_encryption_key(
+    key_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Its id, which stands in clear.", show_default="today's date")
+    ] = None,
+) -> None:
+    """Print a new key for DAYFLOW_ENCRYPTION_KEYS. It is kept nowhere: without it what it encrypts is lost.
+
+    Example: `export DAYFLOW_ENCRYPTION_KEYS="$(dayflow keys encryption)"`
+    """
+    from store import seal
+
+    chosen = key_id or f"{datetime.now(UTC):k%Y%m%d}"
+    if not seal.ID.fullmatch(chosen):
+        raise errors.BadRequest(f"{chosen!r} cannot be the id of a key: letters, digits, '.', '_' and '-', 50 at most")
+    output.say(seal.new_key(chosen))
 
 
 async def _approvals(json: bool) -> None:

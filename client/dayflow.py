@@ -32,6 +32,7 @@ from client.codec import key_of
 from client.replay import Replayed, replay
 from domain import errors, views
 from domain.model import ModelCall
+from domain.request import missing_key
 from domain.state import RunState
 from domain.status import Status
 
@@ -109,12 +110,12 @@ class Dayflow:
     def __init__(self, client: Client) -> None:
         self.client = client
 
-    async def start(self, run_id: str, wanted: dict[str, Any], task_queue: str = TASK_QUEUE) -> None:
+    async def start(self, run_id: str, request: dict[str, Any], task_queue: str = TASK_QUEUE) -> None:
         """Start a run; `errors.Refused` if the id is in use."""
         try:
             await self.client.start_workflow(
                 "AgentRun",
-                wanted,
+                request,
                 id=run_id,
                 task_queue=task_queue,
                 task_timeout=TASK_TIMEOUT,
@@ -232,7 +233,7 @@ class Dayflow:
         rows: list[dict[str, Any]] = []
         async for found in self.client.list_workflows(query, page_size=1000):
             memo = await found.memo()
-            if key := request.missing_key([memo.get("pending")]):
+            if key := missing_key([memo.get("pending")]):
                 raise errors.MissingKey(key)
             rows += [{"run_id": found.id, **one} for one in memo.get("pending", [])]
         return rows

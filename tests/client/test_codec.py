@@ -1,6 +1,5 @@
-"""The codec: payloads are sealed whole; what cannot be opened is left to the converter, which marks it or names its key."""
+"""The codec: payloads are sealed whole; what cannot be opened is marked, or names the key that it wants."""
 
-import os
 from typing import Any
 
 import pytest

@@ -4,7 +4,6 @@ import asyncio
 import contextvars
 import inspect
 import json
-import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,7 +19,7 @@ from activities.tool import Arguments, Context, Outcome, Tool
 from domain import errors
 from domain.request import explain
 from domain.tool import Effect, Preparation, Prepared, ToolCall, ToolResult
-from store import crash
+from store import crash, logs
 from store.blobs import Blobs
 from store.database import Database
 from store.effects import Effects
@@ -38,6 +37,7 @@ class Runner:
         self._settings = settings
         self._database = database
         self._blobs = Blobs(settings.blobs)
+        self._seal = settings.seal
         self._secrets = cleaning.known_secrets(settings)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tool")
         self._once = Once(settings, Effects(database), self.attempt, self.done)
@@ -106,7 +106,7 @@ class Runner:
         except TimeoutError:
             return self._failed(f"The tool gave no answer within {tool.declares.deadline_s:g} seconds.")
         except Exception as error:
-            activity.logger.error("tool failed\n%s", self._clean(traceback.format_exc()))
+            activity.logger.error("tool failed\n%s", self._clean(logs.told(error)))
             return self._failed(f"The tool failed: {type(error).__name__}: {error}")
 
     async def attempt(self, tool: Tool, arguments: Arguments, context: Context) -> Outcome:
@@ -154,10 +154,13 @@ class Runner:
     def _blob(self, whole: str | None) -> str | None:
         """A full disk does not undo what the tool did: its result stands without the blob."""
         try:
-            return self._blobs.put(whole.encode()) if whole else None
+            return self._blobs.put(self._kept(whole.encode())) if whole else None
         except OSError as error:
             activity.logger.warning("the whole result could not be kept: %s", error)
             return None
+
+    def _kept(self, data: bytes) -> bytes:
+        return self._seal.seal(data) if self._seal.on else data
 
     def _failed(self, why: str, attempts: int = 1) -> ToolResult:
         return ToolResult(content=self._clean(why), outcome="failed", attempts=attempts)

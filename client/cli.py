@@ -1,7 +1,5 @@
 """`dayflow`: composes the commands, turns our errors into one line and an exit code."""
 
-import logging
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
@@ -13,7 +11,7 @@ from client import output
 from client.commands import inspect, new, people, runs, stack
 from client.output import Exit
 from domain import errors
-from store import settings
+from store import logs, settings
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -36,7 +34,7 @@ for group in (runs, people, inspect, new, stack):
 
 def main(host: Host, arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.begin()
     output.leave(_run(host, arguments))
 
 
@@ -68,8 +66,8 @@ def _unexpected(error: Exception) -> int:
     place = settings.load().home / "logs" / "cli.log"
     place.parent.mkdir(parents=True, exist_ok=True)
     with place.open("a") as file:
-        traceback.print_exception(error, file=file)
-    err = f"{type(error).__name__}: {error}"
+        file.write(logs.told(error))
+    err = logs.line(error)
     output.err.print(
         f"[bold red]error:[/] {escape(err)}. This was not foreseen; the details are in {escape(str(place))}"
     )

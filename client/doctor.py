@@ -57,6 +57,7 @@ async def examine() -> list[Check]:
         _home(settings),
         _disk(settings),
         await _database(settings),
+        _encryption(settings),
         *[_part(one) for one in stack],
         *await _temporal_side(settings, stack[0]),
         _model(settings),
@@ -113,6 +114,16 @@ async def _database(settings: Settings) -> Check:
     except (errors.DayflowError, OSError) as error:
         return Check("store", "broken", "cannot be used", variables.shown(str(error)))
     return Check("store", "ok", variables.shown(settings.database))
+
+
+def _encryption(settings: Settings) -> Check:
+    """Ids alone: they stand in clear anyway."""
+    first, *others = settings.seal.ids or ("",)
+    if not first:
+        todo = "Set DAYFLOW_ENCRYPTION_KEYS for workers and commands; `dayflow keys encryption` makes a key."
+        return Check("encryption", "off", "histories and the store are in clear", todo)
+    opens = f", {', '.join(others)} decrypt too" if others else ""
+    return Check("encryption", "ok", f"under the key {first}{opens}")
 
 
 def _part(one: PartStatus) -> Check:

@@ -48,6 +48,14 @@ def waiting(state: RunState) -> Waiting | None:
     return None
 
 
+def waiting_for(state: RunState) -> str:
+    """What it waits for as anybody may read it who lists runs: without the name that somebody gave."""
+    waits = waiting(state)
+    if waits is None:
+        return ""
+    return "a person" if state.status == Status.PAUSED and waits.what.startswith("by ") else waits.what
+
+
 def _raise(state: RunState) -> str | None:
     """The options that give the run a limit with which it can go on."""
     bound = state.reservation.bound if state.reservation else None

@@ -18,6 +18,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from domain import errors
+from store import schema
 from store.settings import Settings
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -81,6 +82,7 @@ async def connect(settings: Settings) -> Database:
     except (ArgumentError, InvalidRequestError, ImportError) as error:
         drivers = "it begins with sqlite+aiosqlite:// or postgresql+psycopg://"
         raise errors.BadSetting("DAYFLOW_DATABASE_URL", f"{error} ({drivers})") from None
+    schema.seal_by(engine.dialect, settings.seal)
     if url.get_backend_name() == "sqlite":
         event.listen(engine.sync_engine, "connect", _pragmas)
         event.listen(engine.sync_engine, "begin", _begin_immediate)

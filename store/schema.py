@@ -1,9 +1,11 @@
 """The tables, written for SQLite and for Postgres alike."""
 
+import base64
 import json
 import re
 from datetime import UTC, datetime
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import (
     BigInteger,
@@ -21,6 +23,8 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+
+from store.seal import Seal
 
 
 class Utc(TypeDecorator[datetime]):
@@ -67,6 +71,59 @@ class Words(TypeDecorator[str]):
         return None if value is None else _UNKEEPABLE.sub("\N{REPLACEMENT CHARACTER}", value)
 
 
+# Each database has its own seal: `database.connect` sets it.
+_SEALS: WeakKeyDictionary[Dialect, Seal] = WeakKeyDictionary()
+_SEALED, _CLEAR = "sealed:", "sealed:not:"
+
+
+def seal_by(dialect: Dialect, seal: Seal) -> None:
+    """Seal by this what is written to sealed columns from now on."""
+    _SEALS[dialect] = seal
+
+
+class SealedJson(Json):
+    """JSON that only the holder of a key can read, where there are keys; rows from before are read as they are."""
+
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        """Encode and seal."""
+        return _sealed(super().process_bind_param(value, dialect), dialect)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        """Open and decode; `errors.MissingKey` if its key is not here."""
+        return super().process_result_value(_opened(value, dialect), dialect)
+
+
+class SealedWords(Words):
+    """The same for text. Two equal texts differ once they are sealed: it is for no column that anything looks for."""
+
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Replace what cannot be kept, and seal."""
+        return _sealed(super().process_bind_param(value, dialect), dialect)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        """Open; `errors.MissingKey` if its key is not here."""
+        return _opened(value, dialect)
+
+
+def _sealed(text: str | None, dialect: Dialect) -> str | None:
+    seal = _SEALS.get(dialect)
+    if text is not None and seal is not None and seal.on:
+        return _SEALED + base64.b64encode(seal.seal(text.encode())).decode()
+    return _CLEAR + text if text is not None and text.startswith(_SEALED) else text
+
+
+def _opened(text: str | None, dialect: Dialect) -> str | None:
+    if text is None or not text.startswith(_SEALED):
+        return text
+    if text.startswith(_CLEAR):
+        return text.removeprefix(_CLEAR)
+    return _SEALS.get(dialect, Seal({})).open(base64.b64decode(text.removeprefix(_SEALED))).decode()
+
+
 metadata = MetaData()
 
 # One row for each model call and each effect, committed as `begun` before anything leaves.
@@ -84,15 +141,15 @@ ledger = Table(
     Column("digest", String(64), nullable=False),
     Column("outline", String(64)),
     Column("action_id", String(100)),
-    Column("arguments", Json),
+    Column("arguments", SealedJson),
     Column("intent", Words),
     Column("holds", Words),
     Column("attempts", Integer, nullable=False),
     Column("failures", Integer, nullable=False, server_default="0"),
-    Column("result", Json),
+    Column("result", SealedJson),
     Column("usage", Json),
     Column("possibly_paid", Json),
-    Column("error", Words),
+    Column("error", SealedWords),
     Column("began_at", Utc, nullable=False),
     Column("last_sent_at", Utc),
     Column("ended_at", Utc),
@@ -132,8 +189,8 @@ tasks = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=True),
     Column("namespace", String(200), nullable=False),
-    Column("title", Words, nullable=False),
-    Column("notes", Words),
+    Column("title", SealedWords, nullable=False),
+    Column("notes", SealedWords),
     Column("due", String(10)),
     Column("status", String(10), nullable=False),
     Column("source_id", Words, nullable=False),
@@ -152,7 +209,7 @@ task_commits = Table(
     Column("operation", String(20), nullable=False),
     Column("digest", String(64), nullable=False),
     Column("task_id", Integer, nullable=False),
-    Column("answer", Json, nullable=False),
+    Column("answer", SealedJson, nullable=False),
     Column("committed_at", Utc, nullable=False),
 )
 
@@ -161,8 +218,8 @@ customers = Table(
     metadata,
     Column("namespace", String(200), primary_key=True),
     Column("id", String(100), primary_key=True),
-    Column("name", Words, nullable=False),
-    Column("email", Words, nullable=False),
+    Column("name", SealedWords, nullable=False),
+    Column("email", SealedWords, nullable=False),
     Column("since", String(10), nullable=False),
 )
 
@@ -177,7 +234,7 @@ orders = Table(
     Column("currency", String(3), nullable=False),
     Column("amount", BigInteger, nullable=False),
     Column("charge", String(255)),
-    Column("items", Json, nullable=False),
+    Column("items", SealedJson, nullable=False),
     Column("placed_at", Utc, nullable=False),
     ForeignKeyConstraint(
         ["namespace", "customer_id"], ["customers.namespace", "customers.id"], name="orders_of_a_customer"

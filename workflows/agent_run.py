@@ -252,13 +252,13 @@ class AgentRun:
     def _publish(self) -> None:
         """Show the state in the web UI and to `temporal workflow list`."""
         workflow.set_current_details(views.details(self.state))
-        definition, waits = self.state.definition, views.waiting(self.state)
+        definition = self.state.definition
         if definition is None or not definition.search_attributes:
             return
         shown = (
             AGENT.value_set(definition.agent),
             STATUS.value_set(self.state.status.value),
-            WAITING_FOR.value_set(steps.cut(waits.what, KEYWORD_BYTES) if waits else ""),
+            WAITING_FOR.value_set(steps.cut(views.waiting_for(self.state), KEYWORD_BYTES)),
             STEP.value_set(self.state.step),
             TOKENS.value_set(self.state.totals.usage.total),
         )

@@ -1,5 +1,6 @@
 """Commands that look: runs, show, steps, actions, transcript, tasks, replay. They need no worker."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,6 +9,7 @@ from client import chain, output
 from client.commands import common
 from client.output import Exit
 from domain import errors, views
+from store import seal, settings
 
 if TYPE_CHECKING:
     from client.dayflow import Run
@@ -26,6 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command()(transcript)
     app.command()(tasks)
     app.command("replay")(replay_run)
+    app.command()(unseal)
 
 
 def list_runs(
@@ -78,6 +81,19 @@ def tasks(
 def replay_run(run_id: RunArgument, json: Json = False) -> None:
     """Replay a run's history against today's code: ok, or where they part ways (exit 1)."""
     common.run_async(_replay(run_id, json))
+
+
+def unseal(file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of the home.")]) -> None:
+    """Print what an encrypted file holds, as the whole of a long result; one that is not encrypted as it is.
+
+    Example: `dayflow unseal "$DAYFLOW_HOME/blobs/3f/3fa9c2…"`
+    """
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        output.fail(f"{file} cannot be read: {error.strerror}")
+    opened = settings.load().seal.open(data) if seal.key_of(data) else data
+    output.say(opened.decode(errors="replace"))
 
 
 async def _runs(limit: int, agent: str | None, json: bool) -> None:

@@ -25,7 +25,7 @@ from activities.tools import create_task
 from client.converter import CONVERTER
 from domain import actions, errors
 from domain.tool import Effect, Preparation, Read, ToolCall
-from store import database
+from store import database, seal
 from store.blobs import Blobs
 from store.effects import Effects
 from store.ledger import Entry, Ledger
@@ -356,6 +356,18 @@ async def test_fifty_megabytes_are_clipped_and_kept_while_the_heartbeats_go_on(a
     assert hashlib.sha256(kept).hexdigest() == result.blob
     assert len(beats) > 1
     assert max(later - sooner for sooner, later in itertools.pairwise([*beats, time.monotonic()])) < 3
+
+
+async def test_with_keys_the_whole_of_a_long_result_is_kept_sealed(environment, tmp_path, store):
+    settings = Settings(DAYFLOW_HOME=tmp_path, DAYFLOW_ENCRYPTION_KEYS=seal.new_key("k1"))
+    one = tool(lambda arguments, context: "SENTINEL " * MAX_RESULT_BYTES)
+    activity, _, _ = Runner(settings, store).activities({one.name: one})
+
+    result = await environment.run(activity, call())
+
+    kept = Blobs(settings.blobs).get(result.blob)
+    assert b"SENTINEL" not in kept
+    assert settings.seal.open(kept).decode() == "SENTINEL " * MAX_RESULT_BYTES
 
 
 async def test_a_tool_that_prints_fifty_megabytes_does_not_show_them_to_the_model(act, capfd):

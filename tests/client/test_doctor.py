@@ -7,7 +7,7 @@ import pytest
 from homes import Home
 
 from client import variables
-from store import crash
+from store import crash, seal
 from store.settings import Settings
 
 FAILED = 1
@@ -37,6 +37,17 @@ def test_doctor_never_prints_a_secret_and_notices_a_slip(tmp_path: Path) -> None
     assert "DAYFLOW_INBXO is no setting; DAYFLOW_INBOX is" in done.stdout
     values = {row["name"]: row["value"] for row in as_json["settings"]}
     assert (values["ANTHROPIC_API_KEY"], values["TEMPORAL_API_KEY"]) == ("set", "set")
+
+
+def test_doctor_says_whether_encryption_is_on_by_the_ids_of_its_keys(tmp_path: Path) -> None:
+    new = Home(tmp_path)
+    keys = [seal.new_key("new"), seal.new_key("old")]
+
+    without, told = new.dayflow("doctor"), new.dayflow("doctor", env={"DAYFLOW_ENCRYPTION_KEYS": ",".join(keys)})
+
+    assert "histories and the store are in clear" in without.stdout
+    assert "under the key new, old decrypt too" in told.stdout
+    assert not [key for key in keys if key.partition(":")[2] in told.stdout + told.stderr]
 
 
 def test_doctor_on_a_fresh_home_is_content_and_with_a_bad_setting_is_not(tmp_path: Path) -> None:

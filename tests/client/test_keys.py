@@ -6,10 +6,13 @@ import stat
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from homes import Home
 
 from activities.approvers import Approver, Approvers
 from client import keys
 from domain import errors
+from store import seal
+from store.seal import Seal
 
 LEAD = "lead@example.com"
 
@@ -93,3 +96,22 @@ def test_a_file_without_such_a_key_is_refused(tmp_path, held):
 
     with pytest.raises(errors.BadRequest, match="key"):
         keys.load(tmp_path, LEAD)
+
+
+def test_the_command_prints_an_encryption_key_that_the_setting_takes(tmp_path):
+    new = Home(tmp_path)
+
+    made = new.dayflow("keys", "encryption", "k1").stdout.strip()
+
+    assert list(seal.parse(made)) == ["k1"]
+    assert "under the key k1" in new.dayflow("doctor", env={"DAYFLOW_ENCRYPTION_KEYS": made}).stdout
+    assert "cannot be the id" in new.dayflow("keys", "encryption", "a:b", code=2).stderr
+
+
+def test_a_sealed_file_is_printed_to_who_has_its_key(tmp_path):
+    new, key = Home(tmp_path), seal.new_key("k1")
+    file = tmp_path / "sealed"
+    file.write_bytes(Seal(seal.parse(key)).seal("Grüße\n".encode()))
+
+    assert new.dayflow("unseal", str(file), env={"DAYFLOW_ENCRYPTION_KEYS": key}).stdout.startswith("Grüße")
+    assert "'k1' is missing" in new.dayflow("unseal", str(file), code=1).stderr

@@ -3,6 +3,7 @@
 `python worker.py` runs a worker on the task queue `dayflow`; `dayflow` is the command for everything else.
 """
 
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -101,4 +102,4 @@ def main() -> None:
 if __name__ == "__main__":
     from client import cli
 
-    cli.main(host, ["worker"])
+    cli.main(host, sys.argv[1:] or ["worker"])

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Literal
 from pydantic import SecretStr
 from temporalio.service import RPCError
 
-from client import connection, contact, ports, server
+from client import codec_server, connection, contact, ports, server
 from client.background import Background, Record
 from domain import errors
 from store.settings import Settings
 
-Name = Literal["server", "sandbox", "worker"]
+Name = Literal["server", "sandbox", "codec", "worker"]
 # All that the server needs: it is a process of its own, and no credential is its business.
 SERVER_VARIABLES = ("PATH", "HOME", "USER", "TMPDIR", "TZ", "LANG", "GOMAXPROCS", "GOMEMLIMIT")
 # By default the server polls its own queues 20 times a second, which costs each step up to 50 ms.
@@ -112,7 +112,12 @@ class Server(Part):
     def command(self) -> list[str]:
         place = (f"--ip={ports.LOOPBACK}", f"--port={self.settings.port}", f"--ui-port={self.settings.ui_port}")
         names = () if connection.namespace() == connection.NAMESPACE else (f"--namespace={connection.namespace()}",)
-        return [binary(), "server", "start-dev", *place, f"--db-filename={self.file}", *names, *SERVER_OPTIONS]
+        opener = (f"--ui-codec-endpoint={codec_server.endpoint(self.settings)}",) if self.settings.seal.on else ()
+        file = f"--db-filename={self.file}"
+        return [binary(), "server", "start-dev", *place, file, *names, *opener, *SERVER_OPTIONS]
+
+    def settings_digest(self) -> str:
+        return _digest({"codec": codec_server.endpoint(self.settings)}) if self.settings.seal.on else ""
 
     def environment(self) -> dict[str, str]:
         return {name: os.environ[name] for name in SERVER_VARIABLES if name in os.environ}
@@ -177,6 +182,35 @@ class Sandbox(Part):
         return _digest({"script": str(self.settings.sandbox_script), "orders": str(self.settings.sample_orders)})
 
 
+class Codec(Part):
+    """`dayflow codec`, by which the web UI and the Temporal CLI read what is encrypted."""
+
+    name = "codec"
+    title = "codec server"
+
+    @property
+    def address(self) -> str:
+        return f"{ports.LOOPBACK}:{self.settings.codec_port}"
+
+    @property
+    def ports(self) -> dict[str, int]:
+        return {"DAYFLOW_CODEC_PORT": self.settings.codec_port}
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-P", "-m", "worker", "codec"]
+
+    def environment(self) -> dict[str, str]:
+        return variables(self.settings, "anthropic_api_key", "crash_at", "stripe_api_key")
+
+    async def answers(self, pid: int | None) -> bool:
+        health = await asyncio.to_thread(contact.health, self.settings.codec_port)
+        return health.get("service") == codec_server.SERVICE and health.get("home") == str(self.settings.home)
+
+    def settings_digest(self) -> str:
+        ui = connection.ui_address(self.settings)
+        return _digest({"ids": ",".join(self.settings.seal.ids), "token": self.settings.codec_token, "ui": ui})
+
+
 class Worker(Part):
     """`dayflow worker` on the task queue of Dayflow."""
 
@@ -228,7 +262,8 @@ def variables(settings: Settings, *without: str) -> dict[str, str]:
 def check_ports(settings: Settings) -> None:
     """Each port serves one thing."""
     taken: dict[int, str] = {}
-    for variable, port in {**Server(settings).ports, **Sandbox(settings).ports}.items():
+    codec = Codec(settings).ports if settings.seal.on else {}
+    for variable, port in {**Server(settings).ports, **Sandbox(settings).ports, **codec}.items():
         if port in taken:
             raise errors.BadSetting(variable, f"{port} is {taken[port]} too")
         taken[port] = variable

@@ -13,7 +13,7 @@ from typing import Literal
 from client import background, connection
 from client.background import Record
 from client.contact import probe, reach
-from client.embedded import Name, Part, Sandbox, Server, Worker, check_ports
+from client.embedded import Codec, Name, Part, Sandbox, Server, Worker, check_ports
 from domain import errors
 from store.settings import Settings
 
@@ -78,7 +78,7 @@ async def down(settings: Settings, progress: Progress) -> list[Name]:
         return stopped
     with _usable(settings.home):
         async with _alone(settings.home, progress):
-            for part in (Worker(settings), Sandbox(settings), Server(settings)):
+            for part in (Worker(settings), Codec(settings), Sandbox(settings), Server(settings)):
                 if await part.process.stop(progress):
                     stopped.append(part.name)
     return stopped
@@ -88,6 +88,7 @@ def _needed(settings: Settings, worker: bool) -> list[Part]:
     wanted: list[tuple[type[Part], bool]] = [
         (Server, connection.embedded()),
         (Sandbox, settings.sandbox_needed),
+        (Codec, settings.seal.on),
         (Worker, worker),
     ]
     return [kind(settings) for kind, needed in wanted if needed]

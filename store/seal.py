@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from domain import errors
 
@@ -27,6 +29,7 @@ class Seal:
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
         self._keys = {key_id: AESGCM(key) for key_id, key in keys.items()}
+        self._first = next(iter(keys.values()), b"")
         self.ids = tuple(keys)
 
     def __repr__(self) -> str:
@@ -42,6 +45,11 @@ class Seal:
         head = MARK + bytes([len(self.ids[0])]) + self.ids[0].encode()
         nonce = os.urandom(NONCE_BYTES)
         return head + nonce + self._keys[self.ids[0]].encrypt(nonce, data, head)
+
+    def token(self, purpose: str) -> str:
+        """A token that only a holder of the first key can know; another one for each purpose."""
+        made = HKDF(SHA256(), KEY_BYTES, salt=None, info=purpose.encode()).derive(self._first)
+        return base64.urlsafe_b64encode(made).decode().rstrip("=")
 
     def open(self, sealed: bytes) -> bytes:
         """The data again; `errors.MissingKey` if its key is not here, `errors.NotSealed` if no key ever sealed this."""

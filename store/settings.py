@@ -76,6 +76,15 @@ class Settings(BaseSettings):
     encryption_keys: SecretStr | None = Field(
         None, alias="DAYFLOW_ENCRYPTION_KEYS", description="keys for histories and store, id:base64, the first encrypts"
     )
+    codec_secret: SecretStr | None = Field(
+        None,
+        alias="DAYFLOW_CODEC_TOKEN",
+        min_length=16,
+        description="token of the codec server (default: made of the first key)",
+    )
+    codec: int | None = Field(
+        None, alias="DAYFLOW_CODEC_PORT", ge=1, le=65535, description="its port (default: the sandbox's port + 3)"
+    )
     crash_at: str | None = Field(None, alias="DAYFLOW_CRASH_AT", description="crash point, NAME or NAME:N (tests)")
     sandbox_script: Path | None = Field(
         None, alias="DAYFLOW_SANDBOX_SCRIPT", description="conversation the sandbox plays"
@@ -122,6 +131,16 @@ class Settings(BaseSettings):
     def seal(self) -> Seal:
         """What encrypts and decrypts; without keys it does neither."""
         return Seal(seal.parse(self.encryption_keys.get_secret_value()) if self.encryption_keys else {})
+
+    @property
+    def codec_token(self) -> str:
+        """What a caller of the codec server has to send: of its own, else one that only holders of the keys know."""
+        return self.codec_secret.get_secret_value() if self.codec_secret else self.seal.token("codec server")
+
+    @property
+    def codec_port(self) -> int:
+        """Where the codec server answers."""
+        return beside(self.sandbox_port, 3) if self.codec is None else self.codec
 
     @property
     def timezone(self) -> ZoneInfo:

@@ -14,6 +14,7 @@ import typer
 from client import output
 from client.commands import common
 from client.output import Exit
+from domain import errors
 from store import settings as environment
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class PartName(StrEnum):
 
     SERVER = "server"
     SANDBOX = "sandbox"
+    CODEC = "codec"
     WORKER = "worker"
 
 
@@ -43,6 +45,7 @@ def register(app: typer.Typer) -> None:
     app.command()(logs)
     app.command("open")(open_ui)
     app.command()(worker)
+    app.command()(codec)
     app.command()(doctor)
 
 
@@ -110,8 +113,11 @@ def open_ui(
 
     if not connection.embedded() and not os.environ.get("TEMPORAL_UI_ADDRESS"):
         output.fail("Dayflow does not know the web UI of your own server: set TEMPORAL_UI_ADDRESS, as http://host:port")
-    address = connection.ui_address(environment.load())
+    settings = environment.load()
+    address = connection.ui_address(settings)
     output.say(address)
+    if settings.seal.on:
+        address = _codec_link(settings)
     if not only_print and not _opened(address):
         output.note("No browser could be opened from here: open the address by hand.")
 
@@ -133,6 +139,24 @@ def worker(
     common.run_async(_worker(context.obj, task_queue, wait))
 
 
+def codec(
+    print_token: Annotated[bool, typer.Option("--print-token", help="Print the token and serve nothing.")] = False,
+) -> None:
+    """Run the codec server here, by which the web UI and the Temporal CLI read encrypted runs; `dayflow up` does, too.
+
+    Example: `temporal workflow show --workflow-id RUN --codec-endpoint http://127.0.0.1:8237/dayflow-codec
+    --codec-auth "Bearer $(dayflow codec --print-token)"`
+    """
+    from client import codec_server
+
+    settings = environment.load()
+    if print_token:
+        codec_server.check(settings)
+        output.say(settings.codec_token)
+    else:
+        common.run_async(codec_server.serve(settings))
+
+
 def doctor(
     json: Json = False,
     crash_points: Annotated[
@@ -151,6 +175,23 @@ def doctor(
         _crash_points(json)
     else:
         common.run_async(_doctor(json))
+
+
+def _codec_link(settings: "Settings") -> str:
+    """A link that lets this browser read what is encrypted, and leads on to the web UI."""
+    from client import codec_server, connection
+
+    try:
+        link = codec_server.link(settings)
+    except errors.Unreachable as error:
+        output.note(str(error))
+        return connection.ui_address(settings)
+    output.note(f"to read encrypted runs there, open this once, within {codec_server.TICKET_S:.0f} s: {link}")
+    output.note(
+        f"and tell the page once, by its glasses: use my browser setting, {codec_server.endpoint(settings)}, "
+        "include cross-origin credentials."
+    )
+    return link
 
 
 async def _up(worker: bool) -> None:

@@ -47,7 +47,7 @@ class Home:
 
     def __init__(self, path: Path, **settings: str) -> None:
         self.path = path
-        self.port, self.ui_port, self.sandbox_port, smtp_port, imap_port = free_ports(5)
+        self.port, self.ui_port, self.sandbox_port, smtp_port, imap_port, codec_port = free_ports(6)
         kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         self.env = {
             **kept,
@@ -57,6 +57,7 @@ class Home:
             "DAYFLOW_SANDBOX_PORT": str(self.sandbox_port),
             "DAYFLOW_SANDBOX_SMTP_PORT": str(smtp_port),
             "DAYFLOW_SANDBOX_IMAP_PORT": str(imap_port),
+            "DAYFLOW_CODEC_PORT": str(codec_port),
             "DAYFLOW_TIMEZONE": "Europe/Berlin",
             **settings,
         }

@@ -21,6 +21,7 @@ from store.tasks import Tasks
 
 DEADLINE_S = 1.0
 EFFECT_DEADLINE_S = 12.0
+ECHO = "echo "
 MEGABYTES_50 = 50_000_000
 MEGABYTES_3 = 3_000_000
 KILOBYTES_200 = 200_000
@@ -34,6 +35,7 @@ class ReadInbox(Arguments):
 
 def read_inbox(arguments: ReadInbox, context: Context) -> Any:
     """Do what no tool should do."""
+    _echo(arguments.how)
     return READS[arguments.how.partition(",")[0]]()
 
 
@@ -57,6 +59,8 @@ class CompleteTask(Arguments):
 
 async def complete_task(arguments: CompleteTask, context: Context) -> Any:
     """An effect that breaks, or that waits at its gate."""
+    if context.attempt == 1:
+        _echo(arguments.how)
     if arguments.how == "break before":
         raise RuntimeError("broken before the effect")
     if arguments.how == "die":
@@ -90,6 +94,12 @@ def open_gate(home: Path, source_id: str) -> None:
 
 def _entered(gate: Path, pid: int) -> Path:
     return gate.with_suffix(f".{pid}")
+
+
+def _echo(how: str) -> None:
+    """Break with the words that it was called with, as errors of parsers do."""
+    if how.startswith(ECHO):
+        raise RuntimeError(f"cannot read {how!r}")
 
 
 def _raise(error: BaseException) -> Any:

@@ -122,10 +122,29 @@ def test_a_run_that_lost_its_worker_with_the_key_goes_on_when_it_is_back(home):
 
     with working(keyed(home), task) as worker:
         worker.ready()
-        until("its model call was tried without the key", lambda: "one" in worker.log.read_text() or None)
+        until("its model call was tried without the key", lambda: "'one' is missing" in worker.log.read_text())
 
     with working(mine, task):
         ends(mine, task)
+    history_replays(witness(mine, task))
+
+
+def test_a_run_that_went_on_in_another_execution_waits_for_the_key_too(home):
+    mine, task = keyed(home, ONE), unique("keyless-next")
+    slow = {**call(use("read_tasks")), "faults": [{"kind": "silence", "seconds": 4, "pings": True}]}
+    play(home, conversation(task, *[call(use("read_tasks"))] * 2, slow, say("Done.")))
+    with working(mine, task, DAYFLOW_EVENTS="30") as worker:
+        begin(mine, task, task)
+        watch(mine, task, lambda run: run.came_from is not None, "it went on in another execution")
+        worker.kill()
+
+    with working(keyed(home), task) as worker:
+        worker.ready()
+        until("it wants the key", lambda: "'one' is missing" in worker.log.read_text())
+
+    with working(mine, task):
+        run = ends(mine, task)
+    assert run.record()["step"] == 4
     history_replays(witness(mine, task))
 
 

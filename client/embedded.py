@@ -21,6 +21,8 @@ from store.settings import Settings
 Name = Literal["server", "sandbox", "codec", "worker"]
 # All that the server needs: it is a process of its own, and no credential is its business.
 SERVER_VARIABLES = ("PATH", "HOME", "USER", "TMPDIR", "TZ", "LANG", "GOMAXPROCS", "GOMEMLIMIT")
+# Of others; the codec server needs none of them.
+CREDENTIALS = ("anthropic_api_key", "stripe_api_key", "smtp_password", "imap_password")
 # By default the server polls its own queues 20 times a second, which costs each step up to 50 ms.
 SERVER_OPTIONS = (
     "--dynamic-config-value=history.transferProcessorMaxPollRPS=2000",
@@ -200,7 +202,7 @@ class Codec(Part):
         return [sys.executable, "-P", "-m", "worker", "codec"]
 
     def environment(self) -> dict[str, str]:
-        return variables(self.settings, "anthropic_api_key", "crash_at", "stripe_api_key")
+        return variables(self.settings, *CREDENTIALS, "crash_at")
 
     async def answers(self, pid: int | None) -> bool:
         health = await asyncio.to_thread(contact.health, self.settings.codec_port)

@@ -86,7 +86,7 @@ def replay_run(run_id: RunArgument, json: Json = False) -> None:
 def unseal(file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of the home.")]) -> None:
     """Print what an encrypted file holds, as the whole of a long result; one that is not encrypted as it is.
 
-    Example: `dayflow unseal "$DAYFLOW_HOME/blobs/3f/3fa9c2…"`
+    Example: `dayflow unseal "$DAYFLOW_HOME/payloads/3f/3fa9c2…"`
     """
     try:
         data = file.read_bytes()

@@ -10,19 +10,26 @@ import pytest
 from homes import free_ports, until
 
 from client import background, embedded, ports
+from store import seal
 from store.settings import Settings
 
 
 def test_only_the_worker_sees_credentials_and_crash_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"ANTHROPIC_API_KEY": "k", "DAYFLOW_CRASH_AT": "model.done", "STRIPE_API_KEY": "s"}.items():
+    key = seal.new_key("k1")
+    given = {"ANTHROPIC_API_KEY": "k", "DAYFLOW_CRASH_AT": "model.done", "STRIPE_API_KEY": "s", "IMAP_PASSWORD": "p"}
+    for name, value in {**given, "DAYFLOW_ENCRYPTION_KEYS": key}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("DAYFLOW_HOME", str(tmp_path))
     settings = Settings()
 
     server = embedded.Server(settings).environment()
     sandbox = embedded.Sandbox(settings).environment()
+    codec = embedded.Codec(settings).environment()
     worker = embedded.Worker(settings).environment()
 
+    assert not set(given) & codec.keys()
+    assert codec["DAYFLOW_ENCRYPTION_KEYS"] == worker["DAYFLOW_ENCRYPTION_KEYS"] == key
+    assert "DAYFLOW_ENCRYPTION_KEYS" not in {*server, *sandbox}
     assert not {"ANTHROPIC_API_KEY", "DAYFLOW_CRASH_AT", "STRIPE_API_KEY"} & server.keys()
     assert not {"ANTHROPIC_API_KEY", "DAYFLOW_CRASH_AT"} & sandbox.keys()
     assert (worker["ANTHROPIC_API_KEY"], worker["DAYFLOW_CRASH_AT"]) == ("k", "model.done")

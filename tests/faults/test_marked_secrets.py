@@ -25,11 +25,11 @@ MARKS = {
     name: f"MARK-{name}-7d1f"
     for name in (
         *("subject", "mail", "notes", "argument", "answer", "reason", "body", "message", "comment", "denied"),
-        *("broken", "stumble", "pause"),
+        *("broken", "stumble", "pause", "refused"),
     )
 }
 OUTSIDE = ("sandbox", "marked-inbox")
-RUNS = ("marked-brief", "marked-refund", "marked-denied", "marked-broken")
+RUNS = ("marked-refused", "marked-brief", "marked-refund", "marked-denied", "marked-broken")
 
 
 @pytest.fixture(scope="module", params=["sealed", "clear"])
@@ -63,7 +63,9 @@ def inbox(path: Path) -> Path:
 
 
 def happen(home: Home) -> None:
-    """A brief, a refund that is approved, one that is denied, and a run whose tools break."""
+    """A run that is refused, a brief, a refund that is approved, one that is denied, a run whose tools break."""
+    start(home, "marked-refused", {"agent": MARKS["refused"]})
+    ends(home, "marked-refused", "failed", "refused")
     start(home, "marked-brief", {"agent": "brief"})
     ends(home, "marked-brief")
     refund, denied = Refund(run_id="marked-refund"), Refund(run_id="marked-denied")

@@ -65,8 +65,9 @@ async def ensure(settings: Settings, *, worker: bool = False, progress: Progress
 async def status(settings: Settings) -> list[PartStatus]:
     """How each part of this home stands."""
     parts = _needed(settings, worker=True)
-    if not any(isinstance(part, Sandbox) for part in parts) and Sandbox(settings).process.read():
-        parts.insert(-1, Sandbox(settings))
+    for kind in (Sandbox, Codec):  # one that is not needed any more may still run
+        if not any(isinstance(part, kind) for part in parts) and kind(settings).process.read():
+            parts.insert(-1, kind(settings))
     found = list(await asyncio.gather(*(_look(part) for part in parts)))
     return found if connection.embedded() else [await _outside(settings), *found]
 

@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints, Va
 
 from domain import digest, errors, messages
 from domain.actions import Action
-from domain.request import Name, explain
+from domain.request import Name, explain, undecodable
 
 KEPT = 500
 KEPT_CHARACTERS = 200
@@ -156,6 +156,8 @@ def parse(verdict: Verdict | None, raw: Sequence[Any]) -> Decision:
     """A decision from raw inputs; a signal names its verdict itself. `errors.BadRequest` says what is wrong."""
     if len(raw) != 1 or not isinstance(raw[0], dict):
         raise errors.BadRequest(f"malformed: {messages.not_one_object(raw)}")
+    if why := undecodable(raw[0]):
+        raise errors.BadRequest(f"malformed: {why}")
     value = dict(raw[0])
     if verdict is not None and value.setdefault("verdict", verdict) != verdict:
         raise errors.BadRequest(f"malformed: the signal says {verdict!r} and the verdict {value['verdict']!r}")

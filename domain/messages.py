@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from domain import errors, request
 from domain.agent import Limits
-from domain.request import UNDECODABLE, Name, explain
+from domain.request import Name, explain, undecodable
 
 MAX_MESSAGE = 20_000
 
@@ -67,8 +67,8 @@ def parse(kind: type[S], raw: Sequence[Any]) -> S:
     """One signal from the raw inputs; `errors.BadRequest` says what is wrong with them."""
     if len(raw) != 1 or not isinstance(raw[0], dict):
         raise errors.BadRequest(not_one_object(raw))
-    if set(raw[0]) == UNDECODABLE:
-        raise errors.BadRequest(f"cannot be decoded as {raw[0]['undecodable']!r}; send JSON")
+    if why := undecodable(raw[0]):
+        raise errors.BadRequest(f"{why}; send JSON")
     try:
         return kind.model_validate_json(json.dumps(raw[0]))
     except ValidationError as error:

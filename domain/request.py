@@ -54,16 +54,22 @@ def parse(raw: Sequence[Any]) -> RunRequest:
     value = raw[0]
     if not isinstance(value, dict):
         raise errors.BadRequest(f"the input is a JSON {kind(value)}; it has to be an object, such as {EXAMPLE}")
-    if set(value) >= UNDECODABLE:
-        raise errors.BadRequest(
-            f"the input cannot be decoded as {value['undecodable']!r}; send JSON, such as {EXAMPLE}"
-        )
+    if why := undecodable(value):
+        raise errors.BadRequest(f"the input {why}; send JSON, such as {EXAMPLE}")
     if set(value) == {"oversized"}:
         raise errors.BadRequest(f"the input has {value['oversized']} bytes; at most {MAX_INPUT_BYTES} are taken")
     try:
         return RunRequest.model_validate_json(json.dumps(value))
     except ValidationError as error:
         raise errors.BadRequest(f"the input cannot be used: {explain(error)}. An example: {EXAMPLE}") from None
+
+
+def undecodable(value: dict[str, Any]) -> str | None:
+    """Why nobody can tell what was sent, if so."""
+    if not set(value) >= UNDECODABLE:
+        return None
+    key = missing_key([value])
+    return f"cannot be decoded as {value['undecodable']!r}" + (f": the key {key!r} is missing" if key else "")
 
 
 def missing_key(raw: Sequence[Any]) -> str | None:

@@ -124,7 +124,7 @@ MALFORMED = [
     ([said(arguments={"amount": 1200})], "`arguments` belongs to the verdict `edit`"),  # D27: its own copy of them
     ([said(verdict="deny", arguments={})], "`arguments` belongs to the verdict `edit`"),
     ([said(verdict="edit", arguments=[1])], "arguments: Input should be an object"),
-    ([{"undecodable": "json/plain", "sha256": SHA, "excerpt": "x"}], "action_id: Field required"),
+    ([{"undecodable": "json/plain", "sha256": SHA, "excerpt": "x"}], "cannot be decoded as 'json/plain'"),
 ]
 
 

@@ -87,6 +87,7 @@ def test_junk_that_is_marked_as_encrypted_is_recorded_and_wedges_nothing(sealed)
     seen = witness(sealed, task)
     refused = seen.state.bad_messages.last
     assert Counter(bad.name for bad in refused) == dict.fromkeys(SIGNALS, len(JUNK))
+    assert sum("the key 'other' is missing" in bad.why for bad in refused) == len(SIGNALS) - 1
     assert "Be short." in json.dumps(seen.state.transcript.messages)
     history_replays(seen)
     no_task_of_the_workflow_failed(seen)

@@ -18,7 +18,7 @@ from activities import smtp
 from activities.sent import Sent, Unavailable
 from activities.smtp import Server
 from domain import errors
-from store import crash
+from store import crash, logs
 from store.settings import SANDBOX_MAIL_PASSWORD, SANDBOX_MAIL_USER, Settings
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ async def send(settings: Settings, message: EmailMessage) -> None:
         async with asyncio.timeout(COPY_S):
             await folder.keep(str(message["Message-ID"]), raw)
     except (Unavailable, TimeoutError) as error:
-        log.warning("a mail was sent, and no copy of it could be put into Sent: %s", error)
+        log.warning("a mail was sent, and no copy of it could be put into Sent: %s", logs.line(error))
 
 
 async def holds(settings: Settings, id: str) -> bool:
@@ -95,7 +95,7 @@ async def find(settings: Settings, id: str) -> Sighting:
         async with asyncio.timeout(FIND_S):
             return await _sighting(settings, folder, id) if folder else "unsure"
     except (Unavailable, TimeoutError) as error:
-        log.warning("it cannot be told whether a mail was sent: %s", error or "no answer in time")
+        log.warning("it cannot be told whether a mail was sent: %s", logs.line(error))
         return "unsure"
 
 
@@ -135,7 +135,7 @@ async def _canary_is_filed(settings: Settings, folder: Sent) -> bool:
     try:
         await smtp.submit(outgoing(settings), me.addr_spec, me.addr_spec, canary.as_bytes())
     except errors.DayflowError as error:
-        log.warning("the canary could not be sent: %s", error)
+        log.warning("the canary could not be sent: %s", logs.line(error))
         return False
     deadline = time.monotonic() + CANARY_S
     while not await folder.holds(id):

@@ -31,7 +31,8 @@ def told(error: BaseException) -> str:
 
 def line(error: BaseException) -> str:
     """An error in one line, as it may be shown."""
-    return type(error).__name__ if _discreet() else f"{type(error).__name__}: {error}"
+    kind, words = type(error).__name__, str(error)
+    return kind if _discreet() or not words else f"{kind}: {words}"
 
 
 def _discreet() -> bool:

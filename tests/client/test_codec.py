@@ -100,14 +100,16 @@ async def test_an_input_under_a_missing_key_is_told_from_junk():
 
 
 async def test_the_words_of_a_failure_are_sealed_and_come_back():
-    failure = Failure()
+    failure, said = Failure(), ApplicationError("said SENTINEL", {"detail": "SENTINEL"}, type="quota")
+    said.__cause__ = ValueError("SENTINEL behind it")
 
-    await of(ONE).encode_failure(ApplicationError("said SENTINEL", {"detail": "SENTINEL"}, type="quota"), failure)
+    await of(ONE).encode_failure(said, failure)
 
     assert b"SENTINEL" not in failure.SerializeToString()
     assert failure.application_failure_info.type == "quota"
     error = await of(ONE).decode_failure(failure)
     assert (error.message, error.details[0]) == ("said SENTINEL", {"detail": "SENTINEL"})
+    assert error.cause.message == "SENTINEL behind it"
 
 
 async def test_what_says_how_a_payload_is_kept_stays_in_clear():

@@ -17,10 +17,18 @@ OURS = "dayflow-"
 
 
 class SealingCodec(PayloadCodec):
-    """Seals each payload whole, its metadata too. It never raises: what it cannot open stays as it came."""
+    """Seals each payload whole, its metadata too. It never raises: what it cannot open stays as it came.
+
+    missed: the id of a key that was wanted and is not here.
+    """
 
     def __init__(self, seal: Seal) -> None:
         self._seal = seal
+        self.missed: str | None = None
+
+    def again(self) -> "SealingCodec":
+        """One that has missed nothing yet."""
+        return SealingCodec(self._seal)
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Each payload sealed; as it is where there is no key."""
@@ -47,8 +55,11 @@ class SealingCodec(PayloadCodec):
     def _opened(self, payload: Payload) -> Payload:
         try:
             return Payload.FromString(self._seal.open(payload.data))
-        except (errors.MissingKey, errors.NotSealed, DecodeError):
-            return payload
+        except errors.MissingKey as error:
+            self.missed = error.key_id
+        except (errors.NotSealed, DecodeError):
+            pass
+        return payload
 
 
 def is_sealed(payload: Payload) -> bool:

@@ -293,9 +293,6 @@ class Dayflow:
         found = (run.divergence for run in await self.executions(run_id))
         return next((divergence for divergence in found if divergence), None)
 
-    async def _replay(self, run_id: str, events: list[HistoryEvent]) -> Replayed:
-        return await replay(run_id, self.client.namespace, events, self.client.data_converter)
-
     async def _fetch(self, run_id: str, execution: str | None) -> tuple[Run, list[HistoryEvent]]:
         told = await self._describe(run_id, execution)
         pending = told.raw_description.pending_activities

@@ -21,6 +21,7 @@ from temporalio.worker import (
 
 from client.codec import SealingCodec
 from client.converter import CONVERTER
+from domain import errors
 from domain.state import RunState
 from store import payloads
 from workflows.agent_run import AgentRun
@@ -68,12 +69,14 @@ async def replay(
 ) -> Replayed:
     """Replay a whole or a partial history.
 
-    `errors.Lost` if a payload of it cannot be had, `errors.MissingKey` where it is encrypted under a key that is not here.
+    `errors.Lost` if a payload of it cannot be had, `errors.MissingKey` where its key is not here.
     """
     if not any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED for event in events):
         return Replayed(None, None)
-    if isinstance(converter.payload_codec, SealingCodec):
-        converter.payload_codec.check(events)
+    codec = converter.payload_codec.again() if isinstance(converter.payload_codec, SealingCodec) else None
+    converter = dataclasses.replace(converter, payload_codec=codec)
+    if codec:
+        codec.check(events)
     if storage := converter.external_storage:
         await payloads.check(storage, (one for one in events if one.event_type not in _UNREAD))
         # A replay makes all commands once more; to look at a run writes nothing.
@@ -89,5 +92,7 @@ async def replay(
         build_id="dayflow",
     )
     result = await replayer.replay_workflow(WorkflowHistory(run_id, list(events)), raise_on_replay_failure=False)
+    if result.replay_failure and codec and codec.missed:  # what is kept outside of the history wanted it
+        raise errors.MissingKey(codec.missed)
     divergence = str(result.replay_failure) if result.replay_failure else None
     return Replayed(keeper.kept.state if keeper.kept else None, divergence)

@@ -120,3 +120,16 @@ async def test_what_says_how_a_payload_is_kept_stays_in_clear():
 
     assert dict(sealed.metadata) == {"encoding": b"binary/encrypted", "dayflow-mark": b"1"}
     assert await mine.decode([sealed]) == [marked]
+
+
+async def test_what_is_kept_outside_of_the_history_is_sealed_too(tmp_path):
+    mine = Settings.model_validate(
+        {"DAYFLOW_ENCRYPTION_KEYS": ONE, "DAYFLOW_HOME": str(tmp_path), "DAYFLOW_PAYLOAD_BYTES": 1_000}
+    )
+    large = "SENTINEL " * 1_000
+
+    (reference,) = await converter(mine).encode([large])
+
+    [file] = [path for path in mine.blobs.rglob("*") if path.is_file()]
+    assert b"SENTINEL" not in file.read_bytes() + reference.SerializeToString()
+    assert await converter(mine).decode([reference]) == [large]

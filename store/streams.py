@@ -6,6 +6,7 @@ when the run's next call begins, or with age.
 """
 
 import asyncio
+import base64
 import json
 import logging
 import os
@@ -18,9 +19,11 @@ from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import and_, delete, insert, not_, select
 
+from domain import errors
 from domain.model import Attempt, Event
 from store.database import Database
 from store.schema import streams
+from store.seal import Seal
 from store.settings import Settings
 
 # What a writer is waited for; a disk or a database that hangs is given up.
@@ -177,6 +180,30 @@ class Rows:
             await connection.execute(delete(streams).where(wanted))
 
 
+class Sealed:
+    """A channel on which each write is one sealed line; a watcher without the key hears nothing."""
+
+    def __init__(self, channel: Channel, seal: Seal) -> None:
+        self._channel, self._seal = channel, seal
+        self.rest = channel.rest
+        self.remove, self.sweep = channel.remove, channel.sweep
+
+    async def append(self, run: str, attempt: Attempt, written: int, lines: bytes) -> None:
+        """All lines of a write in one."""
+        await self._channel.append(run, attempt, written, base64.b64encode(self._seal.seal(lines)) + b"\n")
+
+    async def read(self, run: str, seen: Piece | None) -> Piece | None:
+        """The lines of each write that can be opened."""
+        piece = await self._channel.read(run, seen)
+        return piece and piece._replace(lines=b"".join(map(self._opened, piece.lines.splitlines())))
+
+    def _opened(self, line: bytes) -> bytes:
+        try:
+            return self._seal.open(base64.b64decode(line, validate=True))
+        except (ValueError, errors.MissingKey, errors.NotSealed):
+            return b""
+
+
 class Voice:
     """One attempt's side of it: to say something never waits, and never fails."""
 
@@ -289,7 +316,8 @@ class Tail:
 
 def of(settings: Settings, database: Database) -> Channel:
     """The channel of these settings."""
-    return Rows(database) if settings.database_url else Files(settings.home)
+    channel = Rows(database) if settings.database_url else Files(settings.home)
+    return Sealed(channel, settings.seal) if settings.seal.on else channel
 
 
 def encode(event: Event) -> bytes:

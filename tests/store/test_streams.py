@@ -9,15 +9,18 @@ import pytest
 
 from domain.model import Attempt
 from store import streams
-from store.streams import Files, Gone, Rows, Streams, Tail
+from store.seal import Seal
+from store.streams import Files, Gone, Rows, Sealed, Streams, Tail
 
+SEAL = Seal({"one": b"k" * 32})
 RUN, FIRST, SECOND = "run-1", Attempt(1, 1, 1), Attempt(1, 1, 2)
 
 
-@pytest.fixture(params=["files", "rows"])
+@pytest.fixture(params=["files", "rows", "sealed files", "sealed rows"])
 def channel(request, settings, store):
-    """Files, and rows in either database."""
-    return Files(settings.home) if request.param == "files" else Rows(store)
+    """Files, and rows in either database, in clear and sealed."""
+    channel = Files(settings.home) if request.param.endswith("files") else Rows(store)
+    return Sealed(channel, SEAL) if request.param.startswith("sealed") else channel
 
 
 @pytest.fixture
@@ -196,3 +199,14 @@ async def test_an_attempt_that_never_ends_stops_being_written_down(folder):
         await asyncio.sleep(3 * Files.rest)
 
         assert (folder / "1.1.1.jsonl").stat().st_size < streams.MOST_BYTES
+
+
+async def test_sealed_words_are_nowhere_in_clear_and_nobody_without_the_key_hears_them(settings):
+    channel = Sealed(Files(settings.home), SEAL)
+
+    async with Streams(channel).voice(RUN, FIRST, "m") as voice:
+        voice.say(said(0, "a marked secret"))
+        assert kinds(await heard(Tail(channel, RUN), 2)) == [(1, "begin"), (1, "text")]
+        [file] = (settings.home / "streams" / RUN).iterdir()
+        assert b"secret" not in file.read_bytes()
+        assert await Tail(Sealed(Files(settings.home), Seal({"two": b"x" * 32})), RUN).news() == []

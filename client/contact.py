@@ -1,26 +1,20 @@
-"""Who answers: the Temporal server and its namespace, the workers that ask it for work, the sandbox."""
+"""Who answers: the Temporal server and its namespace, and the sandbox."""
 
 import asyncio
 import http.client
 import json
-import time
 from typing import Any
 
-from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from client import connection, ports
-from client.dayflow import TASK_QUEUE
 from domain import errors
 from store.settings import Settings
 
 ANSWER_S = 2.0
 REMOTE_ANSWER_S = 10.0
-# An idle worker asks once a minute.
-POLL_SEEN_S = 75.0
 
 
 async def reach(settings: Settings) -> Client | None:
@@ -50,21 +44,6 @@ async def probe(settings: Settings) -> Client:
             ) from None
         raise errors.Unreachable(f"the Temporal server at {address} refuses: {error.message}") from error
     return client
-
-
-async def pollers(client: Client) -> list[str]:
-    """Who asks for workflow tasks of Dayflow, by identity; the server remembers for minutes who once did."""
-    oldest = time.time() - POLL_SEEN_S
-    request = DescribeTaskQueueRequest(
-        namespace=client.namespace,
-        task_queue=TaskQueue(name=TASK_QUEUE),
-        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-    )
-    try:
-        found = (await client.workflow_service.describe_task_queue(request)).pollers
-    except RPCError:
-        return []
-    return [one.identity for one in found if one.last_access_time.seconds > oldest]
 
 
 def health(port: int) -> dict[str, Any]:

@@ -10,12 +10,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
-from temporalio.api.enums.v1 import EventType, ResetReapplyExcludeType, TaskQueueType
+from temporalio.api.enums.v1 import EventType, ResetReapplyExcludeType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, ResetWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import (
     Client,
     WorkflowExecution,
@@ -28,6 +27,7 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from client import workers
 from client.codec import key_of
 from client.replay import Replayed, replay
 from domain import errors, views
@@ -219,8 +219,8 @@ class Dayflow:
             )
         except (WorkflowUpdateRPCTimeoutOrCancelledError, WorkflowUpdateFailedError):
             raise errors.Unreachable(
-                f"{run_id} did not answer within {seconds:g} s; the decision may have been taken: "
-                f"`dayflow decisions {run_id}` shows it"
+                f"{run_id} did not answer within {seconds:g} s, and may still take the decision. See that a worker is "
+                f"up (`dayflow up`); then `dayflow decisions {run_id}` shows what became of it"
             ) from None
         except RPCError as error:
             raise _not_found(error, run_id) from None
@@ -277,16 +277,9 @@ class Dayflow:
             )
         )
 
-    async def has_worker(self, task_queue: str) -> bool:
-        """Whether somebody polls the task queue."""
-        answer = await self.client.workflow_service.describe_task_queue(
-            DescribeTaskQueueRequest(
-                namespace=self.client.namespace,
-                task_queue=TaskQueue(name=task_queue),
-                task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-            )
-        )
-        return bool(answer.pollers)
+    async def has_worker(self, task_queue: str, *, besides: str | None = None) -> bool:
+        """Whether a worker asks for the work of this task queue, besides the one of this identity."""
+        return any(one != besides for one in await workers.asking(self.client, task_queue))
 
     async def divergence(self, run_id: str) -> str | None:
         """Where today's code leaves a run's history, in any of its executions; None if it nowhere does."""

@@ -18,7 +18,8 @@ from typing import Literal
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.service import RPCError
 
-from client import connection, contact, embedded, processes, server, variables
+from client import connection, contact, embedded, processes, server, variables, workers
+from client.dayflow import TASK_QUEUE
 from client.processes import PartStatus
 from domain import errors
 from store import crash, database
@@ -154,7 +155,7 @@ async def _temporal_side(settings: Settings, seen: PartStatus) -> list[Check]:
         checks.append(_attributes(", ".join(missing)))
     except RPCError as error:
         checks.append(_attributes(f"all, perhaps; the server does not tell: {error.message}"))
-    return [*checks, await _web_ui(settings), _workers(await contact.pollers(client))]
+    return [*checks, await _web_ui(settings), _workers(await workers.asking(client, TASK_QUEUE))]
 
 
 def _attributes(missing: str) -> Check:

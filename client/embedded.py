@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import SecretStr
 from temporalio.service import RPCError
 
-from client import codec_server, connection, contact, ports, server
+from client import codec_server, connection, contact, ports, server, workers
 from client.background import Background, Record
+from client.dayflow import TASK_QUEUE
 from domain import errors
 from store.settings import Settings
 
@@ -232,7 +233,8 @@ class Worker(Part):
 
     async def answers(self, pid: int | None) -> bool:
         client = await contact.reach(self.settings)
-        return client is not None and any(one.startswith(f"{pid}@") for one in await contact.pollers(client))
+        asking = await workers.asking(client, TASK_QUEUE) if client else []
+        return any(one.startswith(f"{pid}@") for one in asking)
 
     def moved(self, record: Record) -> str | None:
         if record.address == self.address:

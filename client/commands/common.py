@@ -3,6 +3,7 @@
 import asyncio
 import getpass
 import os
+import shlex
 import sys
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -217,8 +218,22 @@ def result_lines(step: "Step") -> list[str]:
     return lines
 
 
-def show_end(settings: "Settings", run: "Run") -> None:
-    """The result or the reason, what it took, and the one next step."""
+async def staffed(dayflow: "Dayflow", run: "Run") -> bool:
+    """Whether a worker goes on with the run when this process has ended."""
+    from client import workers
+
+    return await dayflow.has_worker(run.task_queue, besides=workers.own())
+
+
+def worker_command(run: "Run") -> str:
+    """The command that gives the run a worker."""
+    from client.dayflow import TASK_QUEUE
+
+    return "dayflow up" if run.task_queue == TASK_QUEUE else f"dayflow resume {shlex.quote(run.run_id)}"
+
+
+def show_end(settings: "Settings", run: "Run", *, staffed: bool) -> None:
+    """The result or the reason, what it took, and the one next step. staffed: a worker goes on with it."""
     record = run.record()
     if record["result"]:
         output.say(record["result"])
@@ -229,8 +244,18 @@ def show_end(settings: "Settings", run: "Run") -> None:
     if record["simulated"]:
         output.say("The sandbox answered (rules, not a language model); set ANTHROPIC_API_KEY for a real one.")
     output.say(f"web UI: {run_address(settings, run)}")
-    look = "watch" if run.open else "steps"
-    output.say(f"next:   {record['next_command'] or f'dayflow {look} {run.run_id}'}")
+    output.say(f"next:   {_next(run, record['next_command'], staffed=staffed)}")
+
+
+def _next(run: "Run", answer: str | None, *, staffed: bool) -> str:
+    """The next command; a word that only a worker hears needs one first."""
+    if answer is None:
+        return f"dayflow {'watch' if run.open else 'steps'} {run.run_id}"
+    if staffed or answer.startswith("dayflow resume"):
+        return answer
+    if (start := worker_command(run)) == "dayflow up":
+        return f"{start} && {answer}    (no worker is up to go on with it)"
+    return f"{answer}, then {start}    (no worker is up to go on with it)"
 
 
 def summary(record: dict[str, Any]) -> str:

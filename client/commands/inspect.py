@@ -143,7 +143,7 @@ async def _show(run_id: str, json: bool) -> None:
     if run.other_executions:
         output.say(f"other executions of this id: {', '.join(run.other_executions)}")
     output.say()
-    common.show_end(settings, run)
+    common.show_end(settings, run, staffed=await common.staffed(dayflow, run))
 
 
 def _plan_lines(record: dict[str, Any]) -> list[str]:

@@ -222,7 +222,7 @@ async def _send(dayflow: "Dayflow", run: "Run", decision: dict[str, Any], json: 
         answer = await dayflow.decide(run.run_id, decision, seconds=UPDATE_S)
     else:
         await dayflow.signal(run.run_id, decision["verdict"], {k: v for k, v in decision.items() if k != "verdict"})
-        answer = {"accepted": None, "reason": "sent; it is judged when a worker is up (`dayflow up`)"}
+        answer = {"accepted": None, "reason": _unheard(run)}
     if json:
         output.as_json(answer)
     elif answer["accepted"]:
@@ -233,6 +233,10 @@ async def _send(dayflow: "Dayflow", run: "Run", decision: dict[str, Any], json: 
         output.fail(f"not taken: {answer['reason']}", Exit.FAILED)
     if answer["accepted"] is False:
         raise SystemExit(int(Exit.FAILED))
+
+
+def _unheard(run: "Run") -> str:
+    return f"sent; it is judged when a worker is up (`{common.worker_command(run)}`)"
 
 
 def _bind(settings: "Settings", dayflow: "Dayflow", run: "Run", action: "Action", decision: dict[str, Any]) -> None:
@@ -301,7 +305,7 @@ async def _resolve(run_id: str, action_id: str | None, outcome: str, result: str
     said_before = len(_rulings(run, "resolve"))
     await dayflow.signal(run_id, "resolve", content | ({"result": result} if result else {}))
     if not await dayflow.has_worker(run.task_queue):
-        output.say(f"{run_id}: sent; it is judged when a worker is up (`dayflow up`).")
+        output.say(f"{run_id}: {_unheard(run)}.")
         return
     ruling = await _heard(dayflow, run_id, "resolve", said_before)
     if not ruling.accepted:
@@ -317,7 +321,7 @@ async def _raise(run_id: str, by: str, limits: dict[str, Any]) -> None:
     said_before = len(_rulings(run, VERDICT))
     await dayflow.signal(run_id, VERDICT, {"by": by, **limits, **_signed(settings, dayflow, run, by, limits)})
     if not await dayflow.has_worker(run.task_queue):
-        output.say(f"{run_id}: sent; it is judged when a worker is up: `dayflow resume {run_id}`.")
+        output.say(f"{run_id}: {_unheard(run)}.")
         return
     ruling = await _heard(dayflow, run_id, VERDICT, said_before)
     if not ruling.accepted:
@@ -355,7 +359,8 @@ async def _heard(dayflow: "Dayflow", run_id: str, verdict: str, said_before: int
     except TimeoutError:
         pass
     raise errors.Unreachable(
-        f"{run_id} did not answer within {UPDATE_S:g} s; `dayflow decisions {run_id}` shows what became of it"
+        f"{run_id} did not answer within {UPDATE_S:g} s. See that a worker is up (`dayflow up`); then "
+        f"`dayflow decisions {run_id}` shows what became of it"
     )
 
 

@@ -4,7 +4,7 @@ import os
 import secrets
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -172,8 +172,7 @@ async def _resume(host: Any, run_id: str | None, verbose: bool, json: bool) -> N
         output.fail("no run is unfinished; `dayflow runs` lists them all, `dayflow resume RUN` takes a failed one up")
     standing = await dayflow.get(run_id)
     if standing.status in common.ENDED:
-        _show_end(settings, standing, json=json)
-        return
+        await _show_end(settings, dayflow, standing, json=json)
     stood = _stands_on(standing, quiet=json)
     with common.detachable(run_id):
         async with host(dayflow.client, settings, standing.task_queue):
@@ -195,7 +194,7 @@ async def _see_through(
     """Follow a run until it ends or waits for a person, and show how it stands then."""
     progress = common.Progress(verbose=verbose and not json, after=after)
     if last := await _followed(settings, dayflow, run_id, progress):
-        _show_end(settings, last, json=json)
+        await _show_end(settings, dayflow, last, json=json)
 
 
 async def _followed(settings: "Settings", dayflow: "Dayflow", run_id: str, progress: common.Progress) -> "Run | None":
@@ -211,11 +210,11 @@ async def _followed(settings: "Settings", dayflow: "Dayflow", run_id: str, progr
     return last
 
 
-def _show_end(settings: "Settings", run: "Run", *, json: bool) -> None:
+async def _show_end(settings: "Settings", dayflow: "Dayflow", run: "Run", *, json: bool) -> NoReturn:
     if json:
         output.as_json(run.record())
     else:
-        common.show_end(settings, run)
+        common.show_end(settings, run, staffed=await common.staffed(dayflow, run))
     raise SystemExit(int(common.exit_code(run)))
 
 

@@ -4,7 +4,7 @@ import asyncio
 import shlex
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,7 +29,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from client import workers
 from client.codec import key_of
-from client.replay import Replayed, replay
+from client.replay import Replayed, replay, worked_in
 from domain import errors, views
 from domain.model import ModelCall
 from domain.request import missing_key
@@ -54,7 +54,8 @@ _ENDS = {
 class Run:
     """One run as it stands: its newest execution, replayed.
 
-    state is None while no worker has taken it up. warning: why its worker cannot go on, if so.
+    state is what its workers have recorded; None while none has taken it up. warning: why its worker cannot go on.
+    unheard, task_open: signals that no worker has worked in yet, and whether anything else is to be worked in.
     came_from, went_on_in: the executions before and after this one, of a run that continued as new.
     retrying: parts of it that have failed and are tried again by themselves; its history does not know of them yet.
     """
@@ -67,7 +68,8 @@ class Run:
     state: RunState | None
     forced_end: str | None = None
     warning: str | None = None
-    divergence: str | None = None
+    unheard: list[str] = field(default_factory=list)
+    task_open: bool = False
     retrying: list[dict[str, Any]] = field(default_factory=list)
     other_executions: list[str] = field(default_factory=list)
     came_from: str | None = None
@@ -84,7 +86,7 @@ class Run:
     def waits(self) -> bool:
         """Whether nothing goes on until a person does something."""
         waiting = (Status.PAUSED, Status.AWAITING_APPROVAL, Status.AWAITING_RESOLUTION)
-        if self.went_on_in or self.state is None or self.state.hearing:
+        if self.went_on_in or self.task_open or self.state is None or self.state.hearing:
             return False
         return self.status in waiting and not self.state.actions.of_status("running")
 
@@ -126,7 +128,11 @@ class Dayflow:
 
     async def get(self, run_id: str, execution: str | None = None) -> Run:
         """A run by its id, its newest execution unless one is named; `errors.NotFound` if there is none."""
-        run, _ = await self._fetch(run_id, execution)
+        told = await self._describe(run_id, execution)
+        run = await self._run(told, await self._events(told))
+        pending = told.raw_description.pending_activities
+        again = (one for one in pending if one.attempt > 1 and one.HasField("last_failure"))
+        run.retrying = [await _retrying(one, self.client.data_converter) for one in again]
         return run
 
     async def executions(self, run_id: str) -> list[Run]:
@@ -143,8 +149,7 @@ class Dayflow:
 
     async def events(self, run_id: str, execution: str | None = None) -> list[HistoryEvent]:
         """The whole history of a run's execution."""
-        _, events = await self._fetch(run_id, execution)
-        return events
+        return await self._events(await self._describe(run_id, execution))
 
     async def newest(self, *, unfinished: bool) -> str | None:
         """The id of the newest run."""
@@ -283,18 +288,15 @@ class Dayflow:
 
     async def divergence(self, run_id: str) -> str | None:
         """Where today's code leaves a run's history, in any of its executions; None if it nowhere does."""
-        found = (run.divergence for run in await self.executions(run_id))
-        return next((divergence for divergence in found if divergence), None)
+        for run in await self.executions(run_id):
+            whole = await self._replay(run_id, await self.events(run_id, run.execution))
+            if whole.divergence:
+                return whole.divergence
+        return None
 
-    async def _fetch(self, run_id: str, execution: str | None) -> tuple[Run, list[HistoryEvent]]:
-        told = await self._describe(run_id, execution)
-        pending = told.raw_description.pending_activities
-        handle = self.client.get_workflow_handle(run_id, run_id=told.run_id)
-        events = [event async for event in handle.fetch_history_events()]
-        run = await self._run(told, events)
-        again = (one for one in pending if one.attempt > 1 and one.HasField("last_failure"))
-        run.retrying = [await _retrying(one, self.client.data_converter) for one in again]
-        return run, events
+    async def _events(self, told: WorkflowExecution) -> list[HistoryEvent]:
+        handle = self.client.get_workflow_handle(told.id, run_id=told.run_id)
+        return [event async for event in handle.fetch_history_events()]
 
     async def _readable(self, run_id: str) -> Run | str:
         try:
@@ -311,11 +313,13 @@ class Dayflow:
             raise errors.NotFound(f"{run_id!r} is a workflow of type {told.workflow_type}, not a run of Dayflow")
         return told
 
-    async def _replay(self, run_id: str, events: list[HistoryEvent]) -> Replayed:
+    async def _replay(self, run_id: str, events: Sequence[HistoryEvent]) -> Replayed:
         return await replay(run_id, self.client.namespace, events, self.client.data_converter)
 
     async def _run(self, told: WorkflowExecution, events: list[HistoryEvent]) -> Run:
-        replayed = await self._replay(told.id, events)
+        recorded = worked_in(events)
+        ahead = events[len(recorded) :]
+        replayed = await self._replay(told.id, recorded)
         end = _ENDS.get(events[-1].event_type) if events else None
         said = replayed.state is not None and replayed.state.closed
         first, last = (events[0], events[-1]) if events else (HistoryEvent(), HistoryEvent())
@@ -332,7 +336,10 @@ class Dayflow:
             state=replayed.state,
             forced_end=end if not said and not next_one else None,
             warning=await _failing_task(events, self.client.data_converter),
-            divergence=replayed.divergence,
+            unheard=[
+                signal for event in ahead if (signal := event.workflow_execution_signaled_event_attributes.signal_name)
+            ],
+            task_open=any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED for event in ahead),
             other_executions=await self._others(told),
             came_from=came_from or None,
             went_on_in=next_one or None,

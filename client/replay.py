@@ -32,6 +32,22 @@ _UNREAD = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
 }
+# What a workflow task leaves in the history, right after its completion.
+_LEFT_BY_A_TASK = {
+    EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,
+    EventType.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED,
+    EventType.EVENT_TYPE_TIMER_STARTED,
+    EventType.EVENT_TYPE_TIMER_CANCELED,
+    EventType.EVENT_TYPE_MARKER_RECORDED,
+    EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES,
+    EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
+}
 _THREADS = ThreadPoolExecutor(4, thread_name_prefix="replay")
 
 
@@ -62,6 +78,17 @@ class Replayed:
     def __init__(self, state: RunState | None, divergence: str | None) -> None:
         self.state = state
         self.divergence = divergence
+
+
+def worked_in(events: Sequence[HistoryEvent]) -> Sequence[HistoryEvent]:
+    """The history as far as a worker has worked it in. What came after would be foretold, not told."""
+    tasks = [i for i, event in enumerate(events) if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED]
+    if not tasks:
+        return ()
+    end = tasks[-1] + 1
+    while end < len(events) and events[end].event_type in _LEFT_BY_A_TASK:
+        end += 1
+    return events[:end]
 
 
 async def replay(

@@ -232,6 +232,12 @@ def worker_command(run: "Run") -> str:
     return "dayflow up" if run.task_queue == TASK_QUEUE else f"dayflow resume {shlex.quote(run.run_id)}"
 
 
+def unheard_lines(run: "Run") -> list[str]:
+    """What was said to a run, and no worker has worked in yet."""
+    start = worker_command(run)
+    return [f"sent, and not judged yet: {name} (a worker does: `{start}`)" for name in run.unheard if run.open]
+
+
 def show_end(settings: "Settings", run: "Run", *, staffed: bool) -> None:
     """The result or the reason, what it took, and the one next step. staffed: a worker goes on with it."""
     record = run.record()

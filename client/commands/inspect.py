@@ -140,6 +140,8 @@ async def _show(run_id: str, json: bool) -> None:
     for lines in told:
         for line in lines(record):
             output.say(line)
+    for line in common.unheard_lines(run):
+        output.say(line)
     if run.other_executions:
         output.say(f"other executions of this id: {', '.join(run.other_executions)}")
     output.say()

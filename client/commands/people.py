@@ -289,11 +289,14 @@ async def _decisions(run_id: str, json: bool) -> None:
     rows = views.decisions(run.state) if run.state else []
     if json:
         output.as_json(rows)
-    elif not rows:
-        output.say(f"No decisions about {run_id} yet.")
-    else:
+        return
+    if rows:
         columns = ("action_id", "verdict", "approver", "accepted", "reason", "at")
         output.table(columns, [[row[name] for name in columns] for row in rows])
+    else:
+        output.say(f"No decisions about {run_id} yet.")
+    for line in common.unheard_lines(run):
+        output.say(line)
 
 
 async def _resolve(run_id: str, action_id: str | None, outcome: str, result: str | None, by: str | None) -> None:

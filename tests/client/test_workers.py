@@ -56,10 +56,13 @@ def test_a_run_that_waits_and_has_no_worker_any_more_says_so_at_each_step(new_ho
 
     waiting = home.dayflow("run", "refund", TASK, "--id", "r", code=WAITING)
     approved = home.dayflow("approve", "r", "--as", "lead@example.com")
+    decided = home.dayflow("decisions", "r")
     shown = home.dayflow("show", "r")
     checks = {one["name"]: one["state"] for one in home.json("doctor")["checks"]}
 
     assert "next:   dayflow up && dayflow approve r s4.1-" in waiting.stdout
     assert "sent; it is judged when a worker is up (`dayflow up`)" in approved.stdout
     assert "next:   dayflow up && " in shown.stdout
+    assert "No decisions about r yet." in decided.stdout
+    assert "sent, and not judged yet: approve (a worker does: `dayflow up`)" in decided.stdout
     assert checks["workers"] == "off"

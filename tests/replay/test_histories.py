@@ -7,7 +7,7 @@ import pytest
 from temporalio.worker import Replayer
 
 from client.converter import CONVERTER
-from client.replay import replay
+from client.replay import replay, worked_in
 from workflows.agent_run import AgentRun
 from workflows.runner import strict
 
@@ -53,6 +53,24 @@ async def test_the_steps_only_grow_as_the_history_does(path):
         seen = steps
 
     assert seen > 0
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=named)
+async def test_what_no_worker_has_worked_in_is_not_told(path):
+    """What comes after a workflow task, and was not left by it, changes nothing until the next one."""
+    history = histories.load(path)
+    told, ahead = None, 0
+
+    for length in range(1, len(history.events) + 1):
+        events = worked_in(history.events[:length])
+        replayed = (await replay(history.workflow_id, "default", events)).state
+        state = replayed and replayed.model_dump()
+        assert state == told or len(events) == length
+        ahead += len(events) < length
+        told = state
+
+    assert len(worked_in(history.events)) == len(history.events)
+    assert 0 < ahead < len(history.events)
 
 
 async def test_a_history_of_other_code_is_caught():

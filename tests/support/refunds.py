@@ -50,10 +50,8 @@ def begin(home: Home, refund: Refund) -> None:
 
 def asked(home: Home, refund: Refund, seconds: float = 60) -> dict[str, Any]:
     """Wait until a person is asked about exactly one action; that action."""
-    watch(home, refund.run_id, _waits, "it waits for approval", seconds)
-    # A history that is read between two of its tasks does not know the times yet; the worker does.
-    [pending] = query(home, refund.run_id, "record")["pending_actions"]
-    return pending
+    [pending] = watch(home, refund.run_id, _waits, "it waits for approval", seconds).record()["pending_actions"]
+    return dict(pending)
 
 
 def signal(home: Home, run_id: str, name: str, *inputs: Any, code: int | None = 0) -> str:

@@ -16,7 +16,6 @@ from typing import Any
 from homes import Home, until
 from sqlalchemy import make_url
 from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistory
 from temporalio.common import RawValue
@@ -27,14 +26,6 @@ from domain.state import RunState
 from store.blobs import Blobs
 from store.payloads import reference, within
 from store.settings import SAMPLES
-
-# The last event of a history whose next workflow task is still to come, or under way.
-OPEN_TASK = {
-    EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED,
-    EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED,
-    EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
-    EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED,
-}
 
 
 @dataclass(frozen=True)
@@ -83,6 +74,7 @@ class Witness:
     """One run as all of its witnesses tell it. events: with whatever is stored outside of what was `recorded`."""
 
     run: Run
+    divergence: str | None
     events: list[HistoryEvent]
     recorded: list[HistoryEvent]
     requests: list[Request]
@@ -111,7 +103,7 @@ class Witness:
 
 
 def watch(home: Home, run_id: str, until: Callable[[Run], bool], what: str, seconds: float = 60) -> Run:
-    """Follow a run until it is as wanted, and its worker has said so."""
+    """Follow a run until its worker has recorded that it is as wanted."""
 
     async def follow() -> Run:
         dayflow, last = await _client(home), None
@@ -119,7 +111,6 @@ def watch(home: Home, run_id: str, until: Callable[[Run], bool], what: str, seco
             async with asyncio.timeout(seconds):
                 async for last in dayflow.follow(run_id):
                     if until(last):
-                        await _settled(dayflow, run_id)
                         return last
         except TimeoutError:
             pass
@@ -200,11 +191,11 @@ def junk(encoding: str) -> RawValue:
 def witness(home: Home, run_id: str) -> Witness:
     """Hear all witnesses of a run."""
 
-    async def hear() -> tuple[Run, list[HistoryEvent]]:
+    async def hear() -> tuple[Run, str | None, list[HistoryEvent]]:
         dayflow = await _client(home)
-        return await dayflow.get(run_id), await dayflow.events(run_id)
+        return await dayflow.get(run_id), await dayflow.divergence(run_id), await dayflow.events(run_id)
 
-    run, events = asyncio.run(hear())
+    run, divergence, events = asyncio.run(hear())
     task = run.state.definition.task if run.state and run.state.definition else None
     actions = run.state.actions.all if run.state else []
     keys = [action.idempotency_key for action in actions]
@@ -214,6 +205,7 @@ def witness(home: Home, run_id: str) -> Witness:
         run=run,
         events=[_whole(home, event) for event in events],
         recorded=events,
+        divergence=divergence,
         requests=requests(home, task) if task else [],
         ledger=rows(home, "SELECT * FROM ledger WHERE run_id = ? ORDER BY began_at", run_id),
         commits=commits,
@@ -259,12 +251,6 @@ def approvers(home: Home) -> dict[str, list[str]]:
     """Whoever stands in the approvers file, and their roles."""
     path = Path(home.env.get("DAYFLOW_APPROVERS", SAMPLES / "approvers.toml"))
     return {one["name"]: one["roles"] for one in tomllib.loads(path.read_text())["approvers"]}
-
-
-async def _settled(dayflow: Dayflow, run_id: str) -> None:
-    """Wait until no workflow task is open: a replay foresees what the worker is going to record."""
-    while (await dayflow.events(run_id))[-1].event_type in OPEN_TASK:  # noqa: ASYNC110  the server tells nobody
-        await asyncio.sleep(0.02)
 
 
 async def _client(home: Home) -> Dayflow:

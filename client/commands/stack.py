@@ -1,5 +1,6 @@
 """Commands for the processes of a home: up, down, status, logs, open, worker, doctor."""
 
+import contextlib
 import os
 import platform
 import time
@@ -207,7 +208,30 @@ async def _up(worker: bool) -> None:
     output.say(f"home    {settings.home}")
     if connection.embedded() or os.environ.get("TEMPORAL_UI_ADDRESS"):
         output.say(f"web UI  {connection.ui_address(settings)}    (`dayflow open`)")
-    output.say("next:   dayflow brief")
+    if address := _another_address(settings):
+        output.say(f"CLI     temporal … {address}")
+    output.say(await _next(settings))
+
+
+async def _next(settings: "Settings") -> str:
+    """What to do next: what waits for a person goes first."""
+    from temporalio.service import RPCError
+
+    from client import connection
+    from client.dayflow import Dayflow
+
+    waiting: list[Any] = []
+    with contextlib.suppress(errors.DayflowError, RPCError):  # a server of one's own may be down, or keep no list
+        waiting = await Dayflow(await connection.connect(settings)).waiting()
+    return f"next:   dayflow {'approvals' if waiting else 'brief'}"
+
+
+def _another_address(settings: "Settings") -> str | None:
+    """What Temporal's own command has to be told to find the server of this home; None where it finds it alone."""
+    from client import connection
+
+    usual = type(settings).model_fields["port"].default
+    return f"--address {connection.address(settings)}" if connection.embedded() and settings.port != usual else None
 
 
 async def _down() -> None:
@@ -220,7 +244,8 @@ async def _down() -> None:
 async def _status(json: bool) -> None:
     from client import processes
 
-    found = await processes.status(environment.load())
+    settings = environment.load()
+    found = await processes.status(settings)
     if json:
         output.as_json([vars(one) for one in found])
     else:
@@ -229,6 +254,8 @@ async def _status(json: bool) -> None:
         for one in found:
             if one.note:
                 output.say(f"{one.part}: {one.note}")
+        if address := _another_address(settings):
+            output.say(f"Temporal's own command finds this server by `temporal … {address}`.")
     raise SystemExit(int(_code(found)))
 
 

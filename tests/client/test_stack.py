@@ -114,6 +114,21 @@ def test_up_starts_each_part_and_names_the_next_step(up: tuple[Home, str]) -> No
     assert [one["pid"] for one in home.json("status")] == [pid_of(home, part) for part in PARTS]
 
 
+def test_up_and_status_name_the_address_where_the_port_is_not_the_usual_one(up: tuple[Home, str]) -> None:
+    home, printed = up
+    address = f"temporal … --address 127.0.0.1:{home.port}"
+
+    assert address in printed
+    assert address in home.dayflow("status").stdout
+
+
+def test_up_goes_on_with_what_waits_for_a_person(home: Home) -> None:
+    home.start("waiting", {"agent": "refund", "task": "Order 1042 arrived broken, refund 40.00"})
+    home.ends("waiting", "awaiting_approval")
+
+    assert "next:   dayflow approvals" in home.dayflow("up").stdout
+
+
 def test_a_second_up_finds_the_first(home: Home) -> None:
     before = {part: pid_of(home, part) for part in PARTS}
 

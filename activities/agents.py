@@ -1,6 +1,8 @@
 """load_agent: checks the input of a run, resolves its agent, and claims its id."""
 
+import os
 from collections.abc import Mapping
+from datetime import datetime
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
@@ -25,6 +27,7 @@ class Agents:
         self._database = database
         self._tools = tools
         self._search_attributes = search_attributes
+        self._started = datetime.now(settings.timezone)
 
     @activity.defn(name="load_agent")
     async def load(self, asked: LoadRequest) -> Definition:
@@ -88,5 +91,9 @@ class Agents:
 
     def _spec(self, name: str) -> ToolSpec:
         if name not in self._tools:
-            raise errors.BadRequest(f"the agent names the tool {name!r}, which is not in activities/tools/")
+            worker = f"this worker (pid {os.getpid()}, started {self._started:%H:%M:%S})"
+            raise errors.BadRequest(
+                f"the agent names the tool {name!r}, and {worker} does not have it. "
+                f"If activities/tools/{name}.py is new, restart the worker: `dayflow down`, `dayflow up`"
+            )
         return self._tools[name].spec

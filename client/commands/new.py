@@ -1,5 +1,6 @@
 """Commands that write the first version of a file: `new tool`, `new agent`. The rest is found by discovery."""
 
+import contextlib
 import keyword
 import re
 from collections.abc import Sequence
@@ -11,7 +12,9 @@ from typing import Annotated
 import typer
 
 from client import output
+from client.background import Background
 from domain import errors
+from store import settings as environment
 
 NAME = re.compile(r"[a-z][a-z0-9_]{1,27}")
 # Activities that are no tools.
@@ -232,7 +235,7 @@ def new_tool(
         parts = {part: _filled(text, name) for part, text in PARTS[effect].items()}
         filled = _filled(EFFECT, name, safety=effect.value, **parts)
         _write(into, {tool: filled, f"tests/contract/{name}.py": _filled(CONTRACT, name)})
-    output.say(f"next:   write it as docs/adding.md shows, and name {name!r} in the tools of an agent.")
+    output.say(f"next:   write it as docs/adding.md shows, and name {name!r} in the tools of an agent.{_restart()}")
 
 
 def new_agent(
@@ -250,7 +253,16 @@ def new_agent(
         raise errors.BadRequest(f"there is no tool {missing[0]!r}; `dayflow new tool {missing[0]}` writes one")
     filled = _filled(AGENT, name, tools=_tuple(tool or ()))
     _write(into, {f"domain/agents/{name}.py": filled, f"tests/domain/test_agent_{name}.py": _filled(AGENT_TEST, name)})
-    output.say(f'next:   write its instructions, then `dayflow run {name} "…"`.')
+    output.say(f'next:   write its instructions, then `dayflow run {name} "…"`.{_restart()}')
+
+
+def _restart() -> str:
+    """What a worker of this home that is up needs before it has what was written."""
+    with contextlib.suppress(errors.BadSetting):
+        up = Background(environment.load().home, "worker").read()
+        if up and up.alive:
+            return f" The worker that is up (pid {up.pid}) does not have it: then `dayflow down`, `dayflow up`."
+    return ""
 
 
 def _check(name: str, into: Path) -> None:

@@ -129,6 +129,15 @@ def test_up_goes_on_with_what_waits_for_a_person(home: Home) -> None:
     assert "next:   dayflow approvals" in home.dayflow("up").stdout
 
 
+def test_new_says_that_the_worker_that_is_up_does_not_have_it(home: Home, tmp_path: Path) -> None:
+    for folder in ("activities/tools", "domain/agents"):
+        (tmp_path / folder).mkdir(parents=True)
+
+    made = home.dayflow("new", "tool", "book_room", "--into", str(tmp_path))
+
+    assert f"(pid {pid_of(home, 'worker')}) does not have it: then `dayflow down`, `dayflow up`" in made.stdout
+
+
 def test_a_second_up_finds_the_first(home: Home) -> None:
     before = {part: pid_of(home, part) for part in PARTS}
 

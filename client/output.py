@@ -3,7 +3,9 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any, NoReturn
 
@@ -12,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 WIDTH_OF_PIPES = 200
+SLOW_S = 2.0
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -61,6 +64,17 @@ def say(text: str = "") -> None:
 def note(text: str) -> None:
     """Print a line beside the result, on stderr."""
     err.print(escape(text))
+
+
+@contextmanager
+def slow(text: str) -> Iterator[None]:
+    """Say what is done, beside the result, if it takes long; by a thread, for imports stop the event loop."""
+    timer = threading.Timer(SLOW_S, note, (text,))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def fail(text: str, code: Exit = Exit.USAGE) -> NoReturn:

@@ -21,6 +21,7 @@ State = Literal["running", "stopped", "stale", "foreign", "other", "silent"]
 Progress = Callable[[str], None]
 LOCK_S = 90.0
 DYING_S = 2.0
+TELL_S = 2.0
 TAIL = 12
 
 
@@ -161,11 +162,29 @@ async def _start(part: Part, progress: Progress) -> PartStatus:
     if fresh:
         record = _launch(part, seen, progress)
     assert record is not None
-    if not await background.until(lambda: _answers(part, record), record, part.start_s):
-        await _give_up(part, record, fresh, offset)
-    await part.prepare()
+    async with _patient(part, progress):
+        if not await background.until(lambda: _answers(part, record), record, part.start_s):
+            await _give_up(part, record, fresh, offset)
+        await part.prepare()
     part.process.mark_ready(record)
     return PartStatus(part.name, "running", part.address, record.pid, record.since, part.process.log, started=fresh)
+
+
+@asynccontextmanager
+async def _patient(part: Part, progress: Progress) -> AsyncIterator[None]:
+    """Say every few seconds that a part is still waited for."""
+
+    async def tell() -> None:
+        began = time.monotonic()
+        while True:
+            await asyncio.sleep(TELL_S)
+            progress(f"  the {part.title} is not ready yet, after {time.monotonic() - began:.0f} s")
+
+    telling = asyncio.create_task(tell())
+    try:
+        yield
+    finally:
+        telling.cancel()
 
 
 async def _settled(part: Part) -> PartStatus:

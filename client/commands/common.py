@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -68,6 +68,15 @@ async def ready() -> "tuple[Settings, Dayflow]":
 
     await processes.ensure(environment.load(), progress=output.note)
     return await connected()
+
+
+@asynccontextmanager
+async def hosted(host: Any, settings: "Settings", dayflow: "Dayflow", task_queue: str) -> AsyncIterator[None]:
+    """A worker in this process, for as long as the block runs."""
+    async with AsyncExitStack() as stack:
+        with output.slow("loading the worker that this process hosts"):
+            await stack.enter_async_context(host(dayflow.client, settings, task_queue))
+        yield
 
 
 def queue_for(run_id: str, *, alone: bool) -> str:

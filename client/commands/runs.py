@@ -160,7 +160,7 @@ async def _start(
         await common.set_sources(settings, dayflow, run_id, inbox, calendar)
     wanted = {name: value for name, value in request.items() if value is not None}
     with common.detachable(run_id):
-        async with host(dayflow.client, settings, queue):
+        async with common.hosted(host, settings, dayflow, queue):
             await dayflow.start(run_id, wanted, queue)
             await _see_through(settings, dayflow, run_id, verbose=verbose, json=json)
 
@@ -175,7 +175,7 @@ async def _resume(host: Any, run_id: str | None, verbose: bool, json: bool) -> N
         await _show_end(settings, dayflow, standing, json=json)
     stood = _stands_on(standing, quiet=json)
     with common.detachable(run_id):
-        async with host(dayflow.client, settings, standing.task_queue):
+        async with common.hosted(host, settings, dayflow, standing.task_queue):
             await _wake(dayflow, standing)
             await _see_through(settings, dayflow, run_id, verbose=verbose, json=json, after=stood)
 

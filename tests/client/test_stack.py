@@ -252,6 +252,22 @@ def test_a_namespace_that_the_server_lacks_is_named(home: Home) -> None:
     assert "has no namespace 'nowhere'" in home.dayflow("worker", "--wait", "0", env=nowhere, code=USAGE).stderr
 
 
+def test_up_says_what_it_waits_for_while_a_part_does_not_answer(home: Home) -> None:
+    server = pid_of(home, "server")
+    os.kill(server, signal.SIGSTOP)
+    told: list[str] = []
+
+    def progress(line: str) -> None:
+        told.append(line)
+        if "not ready yet" in line:
+            os.kill(server, signal.SIGCONT)
+
+    with settings_of(home) as settings:
+        asyncio.run(processes.ensure(settings, progress=progress))
+
+    assert any(re.search(r"the Temporal server is not ready yet, after \d+ s", line) for line in told)
+
+
 def test_a_lost_pid_file_never_leads_to_two_servers_on_one_file(new: Home) -> None:
     new.dayflow("up", "--no-worker")
     pid = pid_of(new, "server")

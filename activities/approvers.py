@@ -19,7 +19,7 @@ from store.settings import SAMPLES, Settings
 VARIABLE = "DAYFLOW_APPROVERS"
 SAMPLE = SAMPLES / "approvers.toml"
 
-UNKNOWN = "not on the list"
+UNKNOWN = "not on the list: DAYFLOW_APPROVERS names the file of those who may approve"
 BELOW = "below the needed role"
 ABOVE = "above their amount"
 UNSIGNED = "not signed: this approver has a key on file"
@@ -96,7 +96,7 @@ class Approvers(BaseModel):
         if role is None:
             return None
         if role not in found.roles:
-            return BELOW
+            return f"{BELOW}: it needs {role!r}"
         return _objection(amount, found.limit(role))
 
     def verify(self, approver: str, data: bytes, signature: str | None) -> str | None:

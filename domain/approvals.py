@@ -67,7 +67,7 @@ def take(state: RunState, decision: Decision, now: datetime) -> Ruling:
     """Carry a decision out that nothing speaks against."""
     action = state.actions.find(decision.action_id)
     if action is None:
-        return rule(state, decision, "unknown action", now, accepted=False)
+        return rule(state, decision, decisions.UNKNOWN_ACTION, now, accepted=False)
     if decision.verdict == "approve":
         _approve(state, action, decision)
         done = "approved"

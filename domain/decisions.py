@@ -16,6 +16,7 @@ from domain.request import Name, explain, undecodable
 
 KEPT = 500
 KEPT_CHARACTERS = 200
+UNKNOWN_ACTION = "unknown action: `dayflow approvals` lists those that wait"
 # All edited actions of one step may be started by one workflow task, beside the answer that proposed them.
 MAX_ARGUMENTS_BYTES = 100_000
 
@@ -178,7 +179,7 @@ def same_person(one: str, other: str | None) -> bool:
 def objection(decision: Decision, action: Action | None, requested_by: str | None, now: datetime) -> str | None:
     """Why a decision cannot be taken, as far as the run itself can tell."""
     if action is None:
-        return "unknown action"
+        return UNKNOWN_ACTION
     if action.action_id != decision.action_id:
         return f"other arguments: it was edited and is now {action.action_id}"
     if action.status != "awaiting_approval":
@@ -209,5 +210,5 @@ def _late(action: Action) -> str:
     if action.status == "expired":
         return "expired: nobody decided in time"
     if action.status == "proposed":
-        return "unknown action: it is not up for decision"
+        return f"{UNKNOWN_ACTION}; this one is not up for decision"
     return f"too late: the action is {action.status}"

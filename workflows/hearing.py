@@ -51,7 +51,7 @@ class Hearing:
     async def _unauthorised(self, decision: Decision) -> str | None:
         action = self._state.actions.find(decision.action_id)
         if action is None:
-            return "unknown action"
+            return decisions.UNKNOWN_ACTION
         return (await steps.check_authority(approvals.authority(self._state, decision, action))).why
 
     async def resolve(self, raw: Sequence[Any]) -> None:

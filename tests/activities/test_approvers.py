@@ -11,6 +11,9 @@ from activities import approvers
 from domain import errors
 from store.settings import Settings
 
+NOT_LISTED = "not on the list: DAYFLOW_APPROVERS names the file of those who may approve"
+BELOW = "below the needed role: it needs 'lead'"
+
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER = Ed25519PrivateKey.from_private_bytes(bytes(32))
 RAW = base64.b64encode(KEY.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)).decode()
@@ -38,9 +41,9 @@ def signed(key, data):
     [
         # What the refund of order 1042 needs.
         ("lead@example.com", "lead", Decimal("40.00"), None),
-        ("clerk@example.com", "lead", Decimal("40.00"), "below the needed role"),
-        ("desk@example.com", "lead", Decimal("40.00"), "below the needed role"),
-        ("mallory@example.com", "lead", Decimal("40.00"), "not on the list"),
+        ("clerk@example.com", "lead", Decimal("40.00"), BELOW),
+        ("desk@example.com", "lead", Decimal("40.00"), BELOW),
+        ("mallory@example.com", "lead", Decimal("40.00"), NOT_LISTED),
         # A limit is the most that may be approved.
         ("lead@example.com", "lead", Decimal("500.00"), None),
         ("lead@example.com", "lead", Decimal("500.01"), "above their amount"),
@@ -53,11 +56,11 @@ def signed(key, data):
         ("lead@example.com", "lead", Decimal("-Infinity"), "above their amount"),
         # Where no rule names a role, being on the list is enough.
         ("desk@example.com", None, Decimal("40.00"), None),
-        ("mallory@example.com", None, None, "not on the list"),
+        ("mallory@example.com", None, None, NOT_LISTED),
         # A name is exact.
-        ("Lead@example.com", "lead", None, "not on the list"),
-        ("lead@example.com ", "lead", None, "not on the list"),
-        ("", "lead", None, "not on the list"),
+        ("Lead@example.com", "lead", None, NOT_LISTED),
+        ("lead@example.com ", "lead", None, NOT_LISTED),
+        ("", "lead", None, NOT_LISTED),
     ],
 )
 def test_who_may_approve_by_the_sample_file(approver, role, amount, why):
@@ -69,7 +72,7 @@ def test_the_file_is_read_anew_each_time(load):
     after = load("approvers = []")
 
     assert before.may("ada", "lead") is None
-    assert after.may("ada", "lead") == "not on the list"
+    assert after.may("ada", "lead") == NOT_LISTED
 
 
 @pytest.mark.parametrize("key", [RAW, PEM], ids=["base64", "PEM"])
@@ -78,7 +81,7 @@ def test_a_key_on_file_makes_a_signature_needed(load, key):
 
     assert known.verify("ada", b"yes", signed(KEY, b"yes")) is None
     assert known.verify("ada", b"yes", None) == "not signed: this approver has a key on file"
-    assert known.verify("bob", b"yes", signed(KEY, b"yes")) == "not on the list"
+    assert known.verify("bob", b"yes", signed(KEY, b"yes")) == NOT_LISTED
 
 
 @pytest.mark.parametrize(

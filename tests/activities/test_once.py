@@ -19,6 +19,9 @@ from store.effects import Effects
 from store.ledger import Entry, Ledger
 from store.settings import Settings
 
+NOT_LISTED = "not on the list: DAYFLOW_APPROVERS names the file of those who may approve"
+BELOW = "below the needed role: it needs 'lead'"
+
 SENTINEL = "tok_SENTINEL_9"
 KEY, KEY_2 = "dayflow-1", "dayflow-2"
 LEAD, CLERK, DESK = "lead@example.com", "clerk@example.com", "desk@example.com"
@@ -640,8 +643,8 @@ async def test_an_intent_of_any_length_is_held_in_a_short_form(act, row):
 
 # The grant, what the approvers file says of it.
 UNENTITLED = [
-    (grant("mallory@example.com"), "not on the list"),
-    (grant(CLERK), "below the needed role"),
+    (grant("mallory@example.com"), NOT_LISTED),
+    (grant(CLERK), BELOW),
     (grant(amount=Decimal(501)), "above their amount"),
     (grant(requested_by=LEAD), "own request"),
     (grant(requested_by="Lead@Example.com"), "own request"),

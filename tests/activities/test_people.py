@@ -18,6 +18,9 @@ from store.effects import Effects
 from store.ledger import Entry, Ledger
 from store.settings import Settings
 
+NOT_LISTED = "not on the list: DAYFLOW_APPROVERS names the file of those who may approve"
+BELOW = "below the needed role: it needs 'lead'"
+
 LEAD, CLERK, SIGNER, DESK = "lead@example.com", "clerk@example.com", "signer@example.com", "desk@example.com"
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -167,12 +170,12 @@ AUTHORITIES = [
     (asked(amount="500.00"), None),
     (asked(amount="500.01"), "above their amount"),
     (asked(amount=None), None),  # it moves nothing
-    (asked(CLERK), "below the needed role"),
-    (asked(CLERK, verdict="deny"), "below the needed role"),  # a no is a decision, too
+    (asked(CLERK), BELOW),
+    (asked(CLERK, verdict="deny"), BELOW),  # a no is a decision, too
     (asked(CLERK, role=None, amount=None), None),  # a conflict where no rule is: being on the list is enough
-    (asked("mallory@example.com"), "not on the list"),
-    (asked("mallory@example.com", role=None), "not on the list"),
-    (asked("Lead@example.com"), "not on the list"),  # a name is exact
+    (asked("mallory@example.com"), NOT_LISTED),
+    (asked("mallory@example.com", role=None), NOT_LISTED),
+    (asked("Lead@example.com"), NOT_LISTED),  # a name is exact
     (asked(signature="bm9uZQ=="), None),  # without a key on file nothing can be proved
     (asked(SIGNER), "not signed: this approver has a key on file"),
     (asked(SIGNER, signature="bm9uZQ=="), "bad signature"),
@@ -238,7 +241,7 @@ async def test_the_file_is_read_anew_for_each_decision(may, file):
     without = await may(asked())
     file.write_text(STAFF)
 
-    assert (before, without, await may(asked())) == (None, "not on the list", None)
+    assert (before, without, await may(asked())) == (None, NOT_LISTED, None)
 
 
 # Who may resolve
@@ -246,9 +249,9 @@ async def test_the_file_is_read_anew_for_each_decision(may, file):
 # By whom, the role, why it may not be.
 RESOLVERS = [
     (LEAD, "lead", None),
-    (CLERK, "lead", "below the needed role"),
+    (CLERK, "lead", BELOW),
     (CLERK, None, None),
-    ("mallory@example.com", None, "not on the list"),
+    ("mallory@example.com", None, NOT_LISTED),
     (DESK, None, "own request: who asks for it may not resolve it"),
     ("Desk@Example.COM", "lead", "own request: who asks for it may not resolve it"),
 ]
@@ -349,8 +352,8 @@ async def test_what_happened_is_written_down_although_another_run_did_it_meanwhi
 
 async def test_new_limits_take_somebody_of_the_role(may_raise):
     assert await may_raise(LEAD) is None
-    assert await may_raise(CLERK) == "below the needed role"
-    assert await may_raise("nobody@example.com") == "not on the list"
+    assert await may_raise(CLERK) == BELOW
+    assert await may_raise("nobody@example.com") == NOT_LISTED
 
 
 async def test_new_limits_of_somebody_with_a_key_have_to_be_signed_for_exactly_these(may_raise):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from domain import actions, approvals
 from domain.agent import Definition, Limits, Rule
-from domain.decisions import Decision, Resolution
+from domain.decisions import UNKNOWN_ACTION, Decision, Resolution
 from domain.loop import Finish
 from domain.model import ModelAnswer
 from domain.spend import Usage
@@ -227,7 +227,7 @@ def test_a_decision_for_no_action_is_written_down():
 
     ruling = approvals.take(state, Decision(action_id="s9.9-000000", verdict="approve", approver=LEAD), NOW)
 
-    assert (ruling.accepted, ruling.reason) == (False, "unknown action")
+    assert (ruling.accepted, ruling.reason) == (False, UNKNOWN_ACTION)
     assert state.rulings.all == [ruling]
 
 

@@ -181,8 +181,12 @@ def test_nothing_speaks_against_a_decision_about_an_action_that_waits(verdict):
 
 # The action, what is otherwise in the decision, the reason.
 OBJECTIONS = [
-    (None, {}, "unknown action"),
-    (asked(status="proposed"), {}, "unknown action: it is not up for decision"),  # before it is asked about
+    (None, {}, decisions.UNKNOWN_ACTION),
+    (
+        asked(status="proposed"),
+        {},
+        f"{decisions.UNKNOWN_ACTION}; this one is not up for decision",
+    ),  # before it is asked about
     (
         asked(action_id="s1.1e1-aaaaaa", former_ids=["s1.1-3fa9c2"]),
         {},

@@ -68,7 +68,7 @@ def test_9000_of_10000_are_spent_a_person_is_waited_for_the_worker_is_killed_and
     assert charged(seen) == seen.state.totals.usage.total == 6 * 2_250
     raised = [one for one in home.json("decisions", refund.run_id) if one["verdict"] == "raise_budget"]
     assert [(one["approver"], one["accepted"], one["reason"]) for one in raised] == [
-        ("clerk@example.com", False, "below the needed role"),
+        ("clerk@example.com", False, "below the needed role: it needs 'lead'"),
         (LEAD, False, "tokens: 9000 are used already, 5000 is less"),
         (LEAD, True, "tokens 10,000 → 20,000"),
     ]

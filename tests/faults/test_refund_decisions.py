@@ -29,6 +29,7 @@ from script import call, conversation, play, say, use
 from witness import Witness, ends, junk, look, send, send_all, start, witness
 
 from domain import actions
+from domain.decisions import UNKNOWN_ACTION
 
 PAST = "2020-01-01T00:00:00Z"
 MEGABYTE = "x" * 1_000_000
@@ -193,7 +194,7 @@ def test_an_approval_before_its_action_exists_is_no_blank_cheque(staffed):
 
     pending = asked(staffed, refund)
     [early] = ruled(staffed, refund.run_id, 1)
-    assert (early["accepted"], early["reason"], pending["action_id"]) == (False, "unknown action", action_id)
+    assert (early["accepted"], early["reason"], pending["action_id"]) == (False, UNKNOWN_ACTION, action_id)
     waits_on(staffed, refund, pending)
 
 
@@ -322,12 +323,12 @@ def test_the_update_decide_answers_and_the_same_update_is_one_decision(staffed):
     other = update(staffed, refund.run_id, "u3", decision)
 
     assert (nonsense["accepted"], nonsense["reason"][:9]) == (False, "malformed")
-    assert refused == {"accepted": False, "reason": "below the needed role"}
+    assert refused == {"accepted": False, "reason": "below the needed role: it needs 'lead'"}
     assert taken == again == other == {"accepted": True, "reason": "approved"}
     ends(staffed, refund.run_id)
     assert update(staffed, refund.run_id, "u2", decision) == taken
     seen = done_once(staffed, refund)
-    assert [one.reason for one in seen.state.rulings.all[1:]] == ["below the needed role", "approved"]
+    assert [one.reason for one in seen.state.rulings.all[1:]] == ["below the needed role: it needs 'lead'", "approved"]
 
 
 def test_of_one_turn_the_free_calls_run_and_all_results_go_back_together(staffed):

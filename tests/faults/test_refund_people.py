@@ -26,6 +26,8 @@ from script import unique
 from witness import ends, witness
 from workers import Worker, working
 
+from domain.decisions import UNKNOWN_ACTION
+
 LISTED = '[[approvers]]\nname = "{name}"\nroles = ["{role}"]\n{more}\n'
 
 
@@ -149,7 +151,7 @@ def test_with_a_key_on_file_only_a_signed_decision_counts(desk):
 
         assert [ruling["reason"] for ruling in ruled(home, refund.run_id, 5)] == [
             "not signed: this approver has a key on file",
-            "unknown action",
+            UNKNOWN_ACTION,
             "bad signature",
             "bad signature",
             "bad signature",

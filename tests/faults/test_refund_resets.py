@@ -11,6 +11,8 @@ from script import call, play, say, unique, use
 from witness import ends, look, requests, start, witness
 from workers import working
 
+from domain.decisions import UNKNOWN_ACTION
+
 
 def finished(home: Home) -> tuple[Refund, Any]:
     """A refund that is done, by a script."""
@@ -59,7 +61,7 @@ def test_a_reset_to_the_start_pays_nothing_and_does_nothing_twice(staffed, more)
     assert seen.record["result"] == before.record["result"]
     # Nobody is asked: nothing is done. An approval that is sent again meets no action yet.
     reasons = [ruling.reason for ruling in seen.state.rulings.all]
-    assert reasons == ([] if more else ["unknown action"])
+    assert reasons == ([] if more else [UNKNOWN_ACTION])
 
 
 def test_a_fresh_run_in_other_words_says_what_it_met_and_waits_for_a_person(staffed):
@@ -151,7 +153,7 @@ def test_an_approval_before_the_reset_is_no_blank_cheque_for_other_words(staffed
     assert new["arguments"]["amount"] == "50.00"
     assert ruled(staffed, refund.run_id, 0) == []
     approve(staffed, refund.run_id, old["action_id"])
-    assert ruled(staffed, refund.run_id, 1)[-1]["reason"] == "unknown action"
+    assert ruled(staffed, refund.run_id, 1)[-1]["reason"] == UNKNOWN_ACTION
     approve(staffed, refund.run_id, new["action_id"])
     ends(staffed, refund.run_id)
     refunded_once(staffed, refund.order, amount=5000)

@@ -24,7 +24,7 @@ from temporalio.worker import Worker
 
 from client.converter import CONVERTER
 from domain.agent import Definition, Limits, Rule
-from domain.decisions import Authority, Objection, Standing
+from domain.decisions import UNKNOWN_ACTION, Authority, Objection, Standing
 from domain.model import ModelAnswer, ModelCall
 from domain.request import LoadRequest
 from domain.spend import Usage
@@ -485,7 +485,7 @@ async def test_a_decision_before_its_action_exists_is_no_blank_cheque(server):
         pending = await asked(handle)
 
         assert pending["action_id"] == action_id
-        assert await rulings(handle) == [(False, "unknown action")]
+        assert await rulings(handle) == [(False, UNKNOWN_ACTION)]
         assert world.paid == []
         assert (await say(handle, "approve", action_id))["accepted"]
         await handle.result()

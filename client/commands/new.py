@@ -153,7 +153,10 @@ from typing import Any
 
 from activities.tool import Context
 
-# Two calls that mean different things.
+# Delete this line when the rest is filled in.
+TO_FILL_IN = "fill in ARGUMENTS, OTHER_ARGUMENTS and commits, then delete TO_FILL_IN"
+
+# Two calls that mean different things, with all arguments that the tool needs.
 ARGUMENTS: dict[str, Any] = {"subject": "one"}
 OTHER_ARGUMENTS: dict[str, Any] = {"subject": "two"}
 

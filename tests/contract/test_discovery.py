@@ -5,9 +5,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from string import Template
 
 import pytest
 from homes import FOREIGN
+
+from client.commands import new
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("worker.py", "pyproject.toml", "domain", "activities", "store", "sandbox", "client", "workflows")
@@ -72,13 +75,15 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def outcome_of(clone: Path, *, described: bool, checks_key: bool = True) -> subprocess.CompletedProcess[str]:
-    """What `make test` says about a new tool."""
+def outcome_of(
+    clone: Path, *, described: bool, checks_key: bool = True, as_written: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """What `make test` says about a new tool. as_written: its description is the one that `dayflow new` writes."""
     (clone / "activities" / "tools" / "book_room.py").write_text(NEW.format(checks_key=checks_key))
     description = clone / "tests" / "contract" / "book_room.py"
     description.unlink(missing_ok=True)
     if described:
-        description.write_text(DESCRIPTION)
+        description.write_text(Template(new.CONTRACT).substitute(name="book_room") if as_written else DESCRIPTION)
     env = {name: value for name, value in os.environ.items() if not name.startswith((*FOREIGN, "PYTEST_"))}
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/contract/test_effects.py")
     return subprocess.run(
@@ -96,6 +101,15 @@ def test_an_effect_without_a_description_fails_the_tests(clone):
 
     assert told.returncode == 1, told.stdout
     assert "the effect tool 'book_room' has no tests/contract/book_room.py" in told.stdout
+
+
+def test_a_description_that_is_not_filled_in_is_one_failure_of_one_line(clone):
+    told = outcome_of(clone, described=True, as_written=True)
+
+    assert told.returncode == 1, told.stdout
+    assert "1 failed, 7 skipped" in told.stdout
+    assert "tests/contract/book_room.py: fill in ARGUMENTS, OTHER_ARGUMENTS and commits" in told.stdout
+    assert "Traceback" not in told.stdout
 
 
 def test_a_new_effect_gets_every_test_by_being_there(clone):

@@ -19,6 +19,7 @@ from homes import BIN, Home, free_ports, until
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "adding.md"
 PARTS = ("worker.py", "domain", "workflows", "store", "activities", "client", "sandbox")
+TESTS = ("tests/support", "tests/contract")
 CHECKS = Path(__file__).with_name("adding_checks.py")
 BLOCK = re.compile(r"<!-- file: (?P<place>\S+) -->\n```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
 TASK = "How long is it until 2090-01-01?"
@@ -39,8 +40,12 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy2(source, target)
+    for part in TESTS:
+        shutil.copytree(ROOT / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy2(ROOT / "tests" / "conftest.py", root / "tests")
     for place, code in examples().items():
         assert not (root / place).exists()
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
         (root / place).write_text(code, "utf-8")
     return root
 
@@ -51,6 +56,7 @@ def test_every_kind_of_file_has_an_example():
         "activities/tools/grant_credit.py",
         "activities/tools/save_report.py",
         "activities/tools/post_to_chat.py",
+        "tests/contract/save_report.py",
         "activities/chat.py",
         "domain/agents/countdown.py",
         "gateway.py",
@@ -72,6 +78,24 @@ def test_the_examples_load_and_keep_their_promises(copy):
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_effect_whose_contract_file_is_shown_keeps_the_contract(copy):
+    config = f"--config-file={ROOT / 'pyproject.toml'}"
+    done = subprocess.run(
+        [
+            *(str(BIN / "pytest"), "-q", "-p", "no:cacheprovider", config, f"--rootdir={copy}"),
+            *("-o", f"pythonpath={copy / 'tests/support'} {copy}"),
+            *("-k", "save_report", str(copy / "tests/contract/test_effects.py")),
+        ],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": str(copy)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "8 passed" in done.stdout
 
 
 @pytest.mark.parametrize("tool", ["ruff check", "ruff format --check", "mypy"])

@@ -6,6 +6,7 @@ Off unless `DAYFLOW_CRASH_AT=name[:n]` is set; the n-th time that the point is p
 import os
 import signal
 from collections import Counter
+from collections.abc import Callable
 
 POINTS: dict[str, str] = {
     "step.end": "a step is recorded; before the next model call spends anything",
@@ -24,6 +25,7 @@ POINTS: dict[str, str] = {
 }
 
 _passed: Counter[str] = Counter()
+_last_words: list[Callable[[], None]] = []
 
 
 def parse(spec: str) -> tuple[str, int]:
@@ -34,6 +36,11 @@ def parse(spec: str) -> tuple[str, int]:
     return name, int(count or 1)
 
 
+def say_before(words: Callable[[], None]) -> None:
+    """Call this before the process dies here."""
+    _last_words.append(words)
+
+
 def point(name: str) -> None:
     """Die here by SIGKILL if this point and this passage were asked for."""
     spec = os.environ.get("DAYFLOW_CRASH_AT")
@@ -42,4 +49,6 @@ def point(name: str) -> None:
     wanted, count = parse(spec)
     _passed[name] += 1
     if name == wanted and _passed[name] == count:
+        for words in _last_words:
+            words()
         os.kill(os.getpid(), signal.SIGKILL)

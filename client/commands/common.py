@@ -158,11 +158,12 @@ class Progress:
             self._partial.reach(self._shown, ready=self._answered == self._shown)
 
     def _new_lines(self, steps: "list[Step]") -> list[str]:
+        """Each step with what it called, and right below it what came back, once that is known."""
         lines = []
-        for step in (step for step in steps if step.n > self._shown):
-            lines += [step_line(step), *call_lines(step)]
-            self._shown = step.n
         for step in (step for step in steps if step.n > self._answered):
+            if step.n > self._shown:
+                lines += [step_line(step), *call_lines(step)]
+                self._shown = step.n
             if is_answered(step):
                 lines += result_lines(step)
                 self._answered = step.n

@@ -1,7 +1,10 @@
 """Commands that start runs and let them go on: brief, run, resume, watch, cancel, pause, message."""
 
+import asyncio
 import os
 import secrets
+import threading
+from collections.abc import Coroutine
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -11,10 +14,13 @@ import typer
 from client import live, output
 from client.commands import common
 from client.output import Exit
+from store import crash
 
 if TYPE_CHECKING:
     from client.dayflow import Dayflow, Run
     from store.settings import Settings
+
+LAST_WORDS_S = 10.0
 
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print what the model says as it comes, and each step.")]
 CrashAfter = Annotated[
@@ -162,7 +168,7 @@ async def _start(
     with common.detachable(run_id):
         async with common.hosted(host, settings, dayflow, queue):
             await dayflow.start(run_id, wanted, queue)
-            await _see_through(settings, dayflow, run_id, verbose=verbose, json=json)
+            await _see_through(settings, dayflow, run_id, verbose=verbose, json=json, dies=crash_after is not None)
 
 
 async def _resume(host: Any, run_id: str | None, verbose: bool, json: bool) -> None:
@@ -189,10 +195,22 @@ async def _wake(dayflow: "Dayflow", run: "Run") -> None:
 
 
 async def _see_through(
-    settings: "Settings", dayflow: "Dayflow", run_id: str, *, verbose: bool, json: bool, after: int = 0
+    settings: "Settings",
+    dayflow: "Dayflow",
+    run_id: str,
+    *,
+    verbose: bool,
+    json: bool,
+    after: int = 0,
+    dies: bool = False,
 ) -> None:
-    """Follow a run until it ends or waits for a person, and show how it stands then."""
+    """Follow a run until it ends or waits for a person, and show how it stands then.
+
+    dies: a crash point ends this process before.
+    """
     progress = common.Progress(verbose=verbose and not json, after=after)
+    if dies:
+        crash.say_before(lambda: _in_a_thread(_show_once(settings, run_id, progress)))
     if last := await _followed(settings, dayflow, run_id, progress):
         await _show_end(settings, dayflow, last, json=json)
 
@@ -208,6 +226,21 @@ async def _followed(settings: "Settings", dayflow: "Dayflow", run_id: str, progr
                 if last.waits:
                     break
     return last
+
+
+async def _show_once(settings: "Settings", run_id: str, progress: common.Progress) -> None:
+    """Show what is recorded at this moment."""
+    from client import connection
+    from client.dayflow import Dayflow
+
+    progress.show(await Dayflow(await connection.connect(settings)).get(run_id))
+
+
+def _in_a_thread(work: Coroutine[Any, Any, None]) -> None:
+    """Do this to its end while the event loop of this thread stands still."""
+    thread = threading.Thread(target=asyncio.run, args=(work,))
+    thread.start()
+    thread.join(LAST_WORDS_S)
 
 
 async def _show_end(settings: "Settings", dayflow: "Dayflow", run: "Run", *, json: bool) -> NoReturn:

@@ -1,0 +1,25 @@
+"""A run on the screen: each step with its calls, right below it what came back, and nothing of it lost."""
+
+import re
+from collections.abc import Callable
+
+from homes import Home
+
+
+def test_each_step_is_followed_by_its_own_results_up_to_the_last_one_before_a_crash(
+    new_home: Callable[..., Home],
+) -> None:
+    home = new_home()
+
+    died = home.dayflow("brief", "-v", "--id", "b", "--crash-after", "2", code=-9)
+    went_on = home.dayflow("resume", "b", "-v")
+
+    assert [mark for mark, calls in shape(died.stdout) if mark != calls] == []
+    assert re.findall(r"^step (\d)", died.stdout, re.MULTILINE) == ["1", "2"]
+    assert "step 3" in went_on.stdout
+
+
+def shape(printed: str) -> list[tuple[int, int]]:
+    """Of each step, how many calls it shows and how many answers."""
+    steps = re.split(r"^step \d.*$", printed, flags=re.MULTILINE)[1:]
+    return [(step.count("\n  → "), len(re.findall(r"^  [✓✗] ", step, re.MULTILINE))) for step in steps]

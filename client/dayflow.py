@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
-from temporalio.api.enums.v1 import EventType, ResetReapplyExcludeType
+from temporalio.api.enums.v1 import EventType, PendingActivityState, ResetReapplyExcludeType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
@@ -55,6 +55,7 @@ class Run:
     """One run as it stands: its newest execution, replayed.
 
     state is what its workers have recorded; None while none has taken it up. warning: why its worker cannot go on.
+    lost: parts whose worker has ended while they ran; the server has not noticed yet.
     unheard, task_open: signals that no worker has worked in yet, and whether anything else is to be worked in.
     came_from, went_on_in: the executions before and after this one, of a run that continued as new.
     retrying: parts of it that have failed and are tried again by themselves; its history does not know of them yet.
@@ -68,6 +69,7 @@ class Run:
     state: RunState | None
     forced_end: str | None = None
     warning: str | None = None
+    lost: list[str] = field(default_factory=list)
     unheard: list[str] = field(default_factory=list)
     task_open: bool = False
     retrying: list[dict[str, Any]] = field(default_factory=list)
@@ -133,6 +135,7 @@ class Dayflow:
         pending = told.raw_description.pending_activities
         again = (one for one in pending if one.attempt > 1 and one.HasField("last_failure"))
         run.retrying = [await _retrying(one, self.client.data_converter) for one in again]
+        run.lost = [one.activity_type.name for one in pending if _lost(one)]
         return run
 
     async def executions(self, run_id: str) -> list[Run]:
@@ -372,6 +375,12 @@ async def _either(event: asyncio.Event, task: asyncio.Task[None]) -> None:
 async def _retrying(pending: PendingActivityInfo, converter: DataConverter) -> dict[str, Any]:
     why = await _why(pending.last_failure, converter)
     return {"activity": pending.activity_type.name, "attempt": pending.attempt, "error": why}
+
+
+def _lost(pending: PendingActivityInfo) -> bool:
+    began = pending.last_started_time.ToMicroseconds() / 1e6
+    running = pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+    return running and not workers.lives(pending.last_worker_identity, began)
 
 
 def _not_found(error: RPCError, run_id: str) -> errors.DayflowError:

@@ -180,10 +180,18 @@ async def _resume(host: Any, run_id: str | None, verbose: bool, json: bool) -> N
     if standing.status in common.ENDED:
         await _show_end(settings, dayflow, standing, json=json)
     stood = _stands_on(standing, quiet=json)
+    if standing.lost:
+        output.note(f"waiting until the lost attempt of {', '.join(standing.lost)} is noticed (up to {_noticed_s()} s)")
     with common.detachable(run_id):
         async with common.hosted(host, settings, dayflow, standing.task_queue):
             await _wake(dayflow, standing)
             await _see_through(settings, dayflow, run_id, verbose=verbose, json=json, after=stood)
+
+
+def _noticed_s() -> int:
+    from workflows import steps
+
+    return int(steps.HEARTBEAT.total_seconds())
 
 
 async def _wake(dayflow: "Dayflow", run: "Run") -> None:

@@ -129,7 +129,7 @@ class Acting:
     async def _wait(self, what: Callable[[], bool], end: datetime | None = None) -> None:
         """Wait for people until then, but in the next execution if this one gets too long."""
         left = end - workflow.now() if end else None
-        await workflow.wait_condition(lambda: what() or self._due(), timeout=left)
+        await workflow.wait_condition(lambda: what() or self._due(), timeout=left, timeout_summary=steps.TOO_LATE)
         if not what():
             raise HandOver
 

@@ -117,7 +117,9 @@ class AgentRun:
     async def _paused(self) -> None:
         waits = steps.MODEL_DOWN_PAUSE if self.state.reason == "model down" else None
         try:
-            await workflow.wait_condition(lambda: not self.state.paused or self._hand_over_due(), timeout=waits)
+            await workflow.wait_condition(
+                lambda: not self.state.paused or self._hand_over_due(), timeout=waits, timeout_summary=steps.TRY_AGAIN
+            )
         except TimeoutError:
             self.state.go_on(workflow.now())
         if self.state.paused:

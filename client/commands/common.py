@@ -293,11 +293,11 @@ def cost(record: dict[str, Any]) -> str:
 
 
 def run_address(settings: "Settings", run: "Run") -> str:
-    """The run's page in the web UI."""
+    """The run's timeline in the web UI."""
     from client import connection
 
     base = connection.ui_address(settings)
-    return f"{base}/namespaces/{connection.namespace()}/workflows/{quote(run.run_id, safe='')}/{run.execution}/history"
+    return f"{base}/namespaces/{connection.namespace()}/workflows/{quote(run.run_id, safe='')}/{run.execution}/timeline"
 
 
 def exit_code(run: "Run") -> Exit:

@@ -5,6 +5,7 @@ they would have said. See also test_asking.
 """
 
 import asyncio
+import json
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -192,6 +193,9 @@ async def working(client: Client, world: World, *, cached: int = 10) -> AsyncIte
         yield
 
 
+TIMER = "timer_started_event_attributes"
+
+
 async def begin(client: Client, world: World) -> Run:
     return await client.start_workflow(
         "AgentRun", {"agent": "payer"}, id=world.name, task_queue=world.name, task_timeout=TASK_TIMEOUT
@@ -276,6 +280,14 @@ async def test_what_is_approved_in_time_runs_once_with_its_grant(server, how):
     assert (call.grant.approver, call.grant.role, call.grant.amount) == (LEAD, "lead", Decimal(40))
     assert call.idempotency_key == pending["idempotency_key"]
     assert [one["approver"] for one in record["approved_by"]] == [LEAD]
+
+
+async def test_the_timer_of_a_request_says_in_the_web_ui_what_it_is(server):
+    async with running(server, World([[pay(40)]])) as handle:
+        await asked(handle)
+        timers = [one.user_metadata.summary async for one in handle.fetch_history_events() if one.HasField(TIMER)]
+
+    assert [json.loads(summary.data) for summary in timers] == ["the request for a decision expires"]
 
 
 async def test_what_is_below_the_amount_of_the_rule_asks_nobody(server):

@@ -57,7 +57,7 @@ def _folder(path: Path, root: Path) -> list[Stored | Skipped]:
     if boxes:
         return [each for box in boxes for each in _maildir(box, root)]
     found = list(_emls(root))
-    if not found:
+    if not found and any(not file.name.startswith(".") for file in root.iterdir()):
         raise errors.ToolFailed(f"{str(path)!r} holds no mail; {WHAT_TO_DO}.")
     return found
 

@@ -178,6 +178,8 @@ async def _resume(host: Any, run_id: str | None, verbose: bool, json: bool) -> N
         output.fail("no run is unfinished; `dayflow runs` lists them all, `dayflow resume RUN` takes a failed one up")
     standing = await dayflow.get(run_id)
     if standing.status in common.ENDED:
+        if not json:
+            output.say(f"{run_id} had ended before: nothing is done or paid again.")
         await _show_end(settings, dayflow, standing, json=json)
     stood = _stands_on(standing, quiet=json)
     if standing.lost:

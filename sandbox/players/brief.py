@@ -149,6 +149,9 @@ def _inbox(facts: Facts) -> Iterator[str]:
     if not facts.inbox:
         yield "The inbox was not read."
         return
+    if not messages:
+        yield f"{facts.inbox.get('total', 0)} messages."
+        return
     unread = sum(bool(message.get("unread")) for message in messages)
     yield f"{facts.inbox.get('total', len(messages))} messages, {len(messages)} read here, {unread} of them unread."
     for message in messages:

@@ -127,7 +127,6 @@ def test_the_answer_has_the_shape_that_the_tool_promises(tmp_path: Path) -> None
     "kind",
     [
         "missing",
-        "empty folder",
         "folder of other files",
         "text file",  # an .eml by itself is no mailbox either
         "fifo",  # opening it would wait for ever
@@ -138,8 +137,6 @@ def test_the_answer_has_the_shape_that_the_tool_promises(tmp_path: Path) -> None
 def test_what_is_no_mailbox_says_what_to_set(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "thing"
     match kind:
-        case "empty folder":
-            path.mkdir()
         case "folder of other files":
             path.mkdir()
             (path / "notes.txt").write_text("no mail")
@@ -158,10 +155,11 @@ def test_what_is_no_mailbox_says_what_to_set(kind: str, tmp_path: Path) -> None:
 
 def test_a_mailbox_without_messages_is_no_failure(tmp_path: Path) -> None:
     (tmp_path / "mbox").touch()  # what a mail server leaves when the last message is gone
+    (tmp_path / "emls").mkdir()
 
-    boxes = [maildir(tmp_path / "Maildir"), tmp_path / "mbox"]
+    boxes = [maildir(tmp_path / "Maildir"), tmp_path / "mbox", tmp_path / "emls"]
 
-    assert [(box.total, box.shown) for box in (mailbox.read(path, limit=5) for path in boxes)] == [(0, 0), (0, 0)]
+    assert [(box.total, box.shown) for box in (mailbox.read(path, limit=5) for path in boxes)] == [(0, 0)] * 3
 
 
 def test_newest_first_and_the_files_time_dates_what_has_no_date(tmp_path: Path) -> None:

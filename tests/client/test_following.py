@@ -13,10 +13,12 @@ def test_each_step_is_followed_by_its_own_results_up_to_the_last_one_before_a_cr
 
     died = home.dayflow("brief", "-v", "--id", "b", "--crash-after", "2", code=-9)
     went_on = home.dayflow("resume", "b", "-v")
+    again = home.dayflow("resume", "b")
 
     assert [mark for mark, calls in shape(died.stdout) if mark != calls] == []
     assert re.findall(r"^step (\d)", died.stdout, re.MULTILINE) == ["1", "2"]
     assert "step 3" in went_on.stdout
+    assert "b had ended before: nothing is done or paid again." in again.stdout
     assert "waiting until the lost attempt of call_model is noticed (up to 5 s)" in went_on.stderr
 
 

@@ -136,6 +136,12 @@ async def test_failures_and_skipped_mail_are_told(served):
     assert "The calendar was not read." in text
 
 
+async def test_an_empty_inbox_is_told_as_that(served):
+    text = await Day(served, []).play()
+
+    assert "## Inbox\n0 messages.\n" in text
+
+
 async def test_only_the_offered_tools_are_called(served):
     day = Day(served, [ANN])
 

@@ -269,7 +269,10 @@ def _next(run: "Run", answer: str | None, *, staffed: bool) -> str:
         return f"dayflow {'watch' if run.open else 'steps'} {run.run_id}"
     if staffed or answer.startswith("dayflow resume"):
         return answer
-    if (start := worker_command(run)) == "dayflow up":
+    start = worker_command(run)
+    if run.unheard:
+        return f"{start}    (a worker judges what was sent)"
+    if start == "dayflow up":
         return f"{start} && {answer}    (no worker is up to go on with it)"
     return f"{answer}, then {start}    (no worker is up to go on with it)"
 

@@ -62,7 +62,7 @@ def test_a_run_that_waits_and_has_no_worker_any_more_says_so_at_each_step(new_ho
 
     assert "next:   dayflow up && dayflow approve r s4.1-" in waiting.stdout
     assert "sent; it is judged when a worker is up (`dayflow up`)" in approved.stdout
-    assert "next:   dayflow up && " in shown.stdout
+    assert "next:   dayflow up    (a worker judges what was sent)" in shown.stdout
     assert "No decisions about r yet." in decided.stdout
     assert "sent, and not judged yet: approve (a worker does: `dayflow up`)" in decided.stdout
     assert checks["workers"] == "off"

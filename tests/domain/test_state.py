@@ -331,6 +331,7 @@ def test_an_action_hands_its_activity_what_it_needs():
         "step": 1,
         "position": 1,
         "action_id": action.action_id,
+        "nth": 1,
         "tool": "pay",
         "arguments": {"amount": 1},
         "idempotency_key": action.idempotency_key,
@@ -339,6 +340,18 @@ def test_an_action_hands_its_activity_what_it_needs():
     assert action.preparation().model_dump() == {
         name: value for name, value in call.model_dump().items() if name != "grant"
     }
+
+
+def test_an_effect_is_counted_by_those_of_its_tool_that_are_done():
+    state = begun()
+    first, second = acted(state, use("a", "pay", amount=1), use("b", "pay", amount=2))
+    state.settle(first, ToolResult(content="no", outcome="failed"), NOW)
+    state.settle(second, ToolResult(content="ok"), NOW)
+    state.answer_calls([first, second], NOW)
+
+    (third,) = acted(state, use("c", "pay", amount=3))
+
+    assert [one.nth for one in (first, second, third)] == [1, 2, 3]
 
 
 def test_stray_calls_are_answered_as_not_run_so_that_the_transcript_can_go_on():

@@ -20,7 +20,7 @@ STEPS, KILLED_AT = 40, 20
 WHOLE = {"DAYFLOW_COMPACT_AT": "1000000"}
 SHARE = Decimal("0.25")
 UNHARMED, KILLED, HANDED_OVER = (unique(f"cache-{what}") for what in ("unharmed", "killed", "handed-over"))
-CASES = pytest.mark.parametrize("task", [UNHARMED, KILLED, HANDED_OVER])
+CASES = pytest.mark.parametrize("task", [UNHARMED, KILLED, HANDED_OVER], ids=["unharmed", "killed", "handed over"])
 PRICE = PRICES[SANDBOX_MODEL]
 LOOK = use("read_calendar", {"range": "today"})
 

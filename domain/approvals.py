@@ -2,11 +2,11 @@
 
 from datetime import datetime, timedelta
 
-from domain import actions, decisions
+from domain import actions, decisions, errors
 from domain.actions import Action
 from domain.decisions import Authority, Decision, Resolution, Ruling, Standing
 from domain.state import RunState
-from domain.tool import Conflict, Grant, Prepared, ToolResult
+from domain.tool import Conflict, Grant, Preparation, Prepared, ToolResult
 
 # How long a request stays open where no rule says so: a conflict of an effect that needs no approval by itself.
 OPEN_S = 7 * 24 * 3600.0
@@ -55,6 +55,16 @@ def objection(state: RunState, decision: Decision, now: datetime) -> str | None:
         return f"malformed: the decision id {decision.decision_id!r} is that of another decision"
     by = state.definition.requested_by if state.definition else None
     return decisions.objection(decision, state.actions.find(decision.action_id), by, now)
+
+
+def edited(state: RunState, decision: Decision) -> Preparation:
+    """What an edit would make of an action, to be looked at before the edit is taken."""
+    action = state.actions.find(decision.action_id)
+    if action is None:
+        raise errors.Broken(f"no action {decision.action_id} can be edited")
+    other = action.model_copy(deep=True)
+    _edit(state, other, decision)
+    return other.preparation()
 
 
 def unseen_conflict(state: RunState, decision: Decision) -> str | None:

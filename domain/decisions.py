@@ -163,9 +163,11 @@ def parse(verdict: Verdict | None, raw: Sequence[Any]) -> Decision:
     if verdict is not None and value.setdefault("verdict", verdict) != verdict:
         raise errors.BadRequest(f"malformed: the signal says {verdict!r} and the verdict {value['verdict']!r}")
     try:
-        decision = Decision.model_validate_json(json.dumps(value), strict=True)
+        decision = Decision.model_validate_json(json.dumps(value, allow_nan=False), strict=True)
     except ValidationError as error:
         raise errors.BadRequest(f"malformed: {explain(error)}") from None
+    except ValueError:
+        raise errors.BadRequest("malformed: NaN and Infinity are no JSON") from None
     if (size := len(digest.canonical(decision.arguments))) > MAX_ARGUMENTS_BYTES:
         raise errors.BadRequest(f"malformed: the arguments have {size} bytes; at most {MAX_ARGUMENTS_BYTES} are taken")
     return decision

@@ -40,7 +40,9 @@ class Hearing:
         why = approvals.objection(self._state, decision, workflow.now())
         if why is None:
             why = await self._unauthorised(decision)
-        if why is None:  # while the authority was looked up, time went by
+        if why is None and decision.verdict == "edit":
+            why = (await steps.prepare_action(approvals.edited(self._state, decision))).refusal
+        if why is None:  # while that was looked up, time went by
             why = approvals.objection(self._state, decision, workflow.now())
         if why is None:  # only who may decide is told of other runs
             why = approvals.unseen_conflict(self._state, decision)

@@ -124,6 +124,8 @@ MALFORMED = [
     ([said(arguments={"amount": 1200})], "`arguments` belongs to the verdict `edit`"),  # D27: its own copy of them
     ([said(verdict="deny", arguments={})], "`arguments` belongs to the verdict `edit`"),
     ([said(verdict="edit", arguments=[1])], "arguments: Input should be an object"),
+    ([said(verdict="edit", arguments={"amount": float("nan")})], "NaN and Infinity are no JSON"),
+    ([said(verdict="edit", arguments={"amount": float("inf")})], "NaN and Infinity are no JSON"),
     ([{"undecodable": "json/plain", "sha256": SHA, "excerpt": "x"}], "cannot be decoded as 'json/plain'"),
 ]
 

@@ -306,6 +306,30 @@ def test_what_was_edited_since_has_to_be_approved_anew(staffed):
     assert (action.proposed_arguments["amount"], action.arguments["amount"]) == ("40.00", "30.00")
 
 
+# What a person types in place of the arguments, a part of why it is not taken.
+TYPOS = [
+    ({"order": "{id}", "amount": "20.00", "reason": "half"}, "order_id: Field required"),
+    ({"order_id": "{id}", "amount": 20, "reason": "half"}, "amount: Input should be a valid string"),
+    ({"order_id": "{id}", "amount": "0.00", "reason": "half"}, "the amount is zero"),
+    ({"order_id": "{id}", "amount": "9999.00", "reason": "all"}, "is left to refund"),
+    ({"order_id": "1", "amount": "20.00", "reason": "half"}, "There is no order"),
+]
+
+
+def test_an_edit_that_cannot_be_run_is_refused_and_the_request_stays_open(staffed):
+    refund = Refund("typo")
+    begin(staffed, refund)
+    pending = asked(staffed, refund)
+
+    for typed, why in TYPOS:
+        arguments = {name: refund.order.id if value == "{id}" else value for name, value in typed.items()}
+        refused = staffed.dayflow("edit", refund.run_id, json.dumps(arguments), "--as", LEAD, code=1)
+        assert why in refused.stderr
+
+    assert [ruling["verdict"] for ruling in ruled(staffed, refund.run_id, len(TYPOS))] == ["edit"] * len(TYPOS)
+    waits_on(staffed, refund, pending)
+
+
 def waiting_for_another(home: Home, refund: Refund, before: dict[str, Any]) -> dict[str, Any] | None:
     pending = look(home, refund.run_id).record()["pending_actions"]
     return pending[0] if pending and pending[0]["action_id"] != before["action_id"] else None

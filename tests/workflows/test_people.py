@@ -403,6 +403,26 @@ async def test_an_edit_is_a_persons_own_wish_also_beside_a_no_to_the_same_intent
     assert world.paid == [20]
 
 
+async def test_an_edit_that_cannot_be_run_is_not_taken_and_the_request_stays_open(server):
+    """The person is told, not the model: the action is as it was, and can be decided about."""
+    world = World([[pay(40)]], prepared={900: Prepared(refusal="More than is left.")}, may_not={CLERK: "no"})
+    async with running(server, world) as handle:
+        before = await asked(handle)
+        stranger = await say(handle, "edit", before["action_id"], CLERK, arguments={"amount": 901})
+        refused = await say(handle, "edit", before["action_id"], arguments={"amount": 900})
+        after = await asked(handle)
+
+        await say(handle, "approve", before["action_id"])
+
+        await handle.result()
+        assert refused == {"accepted": False, "reason": "More than is left."}
+        assert after == before
+        assert not stranger["accepted"]
+        assert 901 not in world.preparing  # who may not decide learns nothing of the destination
+        assert await rulings(handle) == [(False, "no"), (False, "More than is left."), (True, "approved")]
+    assert world.paid == [40]
+
+
 # Refused
 
 

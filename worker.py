@@ -94,9 +94,12 @@ async def host(
 
 def main() -> None:
     """The `dayflow` command, which hosts workers by `host`."""
-    from client import cli
+    try:
+        from client import cli
 
-    cli.main(host)
+        cli.main(host)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
 
 
 if __name__ == "__main__":

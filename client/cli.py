@@ -1,5 +1,7 @@
 """`dayflow`: composes the commands, turns our errors into one line and an exit code."""
 
+import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
@@ -7,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.markup import escape
 
-from client import output
+from client import logfile, output
 from client.commands import inspect, new, people, runs, stack
 from client.output import Exit
 from domain import errors
@@ -34,7 +36,8 @@ for group in (runs, people, inspect, new, stack):
 
 def main(host: Host, arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
-    logs.begin()
+    with contextlib.suppress(errors.BadSetting):  # whoever needs the settings says so
+        logfile.begin(settings.load().home)
     output.leave(_run(host, arguments))
 
 
@@ -63,12 +66,12 @@ def _told(error: errors.DayflowError, code: Exit) -> int:
 
 def _unexpected(error: Exception) -> int:
     """A fault of ours, or of a server: one line for the person, the rest for who mends it."""
-    place = settings.load().home / "logs" / "cli.log"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with place.open("a") as file:
-        file.write(logs.told(error))
-    err = logs.line(error)
-    output.err.print(
-        f"[bold red]error:[/] {escape(err)}. This was not foreseen; the details are in {escape(str(place))}"
-    )
+    from temporalio.service import RPCError, RPCStatusCode
+
+    if isinstance(error, RPCError) and error.status is RPCStatusCode.UNAVAILABLE:
+        gone = f"the Temporal server could not answer: {error.message}. `dayflow status` shows what runs."
+        return _told(errors.Unreachable(gone), Exit.NO_SERVER)
+    logging.getLogger("dayflow").error("not foreseen", exc_info=error)
+    err = escape(logs.line(error))
+    output.err.print(f"[bold red]error:[/] {err}. This was not foreseen; the details are in logs/cli.log of the home")
     return int(Exit.FAILED)

@@ -7,6 +7,7 @@ from temporalio.client import Client
 from temporalio.envconfig import ClientConfigProfile
 from temporalio.service import RPCError
 
+from client import logfile
 from client.converter import converter
 from domain import errors
 from store.settings import Settings
@@ -37,13 +38,13 @@ def namespace() -> str:
     return profile().namespace or NAMESPACE
 
 
-async def connect(settings: Settings) -> Client:
-    """Connect, or say in one line why not and what to do."""
+async def connect(settings: Settings, **options: Any) -> Client:
+    """Connect, or say in one line why not and what to do. options: what else `Client.connect` is told."""
     config: dict[str, Any] = dict(profile().to_client_connect_config())
     config.setdefault("target_host", address(settings))
     config.setdefault("namespace", NAMESPACE)
     try:
-        return await Client.connect(**config, data_converter=converter(settings))
+        return await Client.connect(**config, **options, data_converter=converter(settings), runtime=logfile.runtime())
     except (RuntimeError, RPCError, OSError) as error:
         start = "Start it with `dayflow up`." if embedded() else "Check TEMPORAL_ADDRESS and the network."
         raise errors.Unreachable(f"no Temporal server answers at {config['target_host']}. {start}") from error

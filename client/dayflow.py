@@ -161,6 +161,11 @@ class Dayflow:
             return found.id
         return None
 
+    async def unfinished(self, limit: int) -> list[str]:
+        """The ids of runs that are open, the newest first."""
+        query = RUNS + ' AND ExecutionStatus = "Running"'
+        return [found.id async for found in self.client.list_workflows(query, limit=limit)]
+
     async def runs(self, limit: int, *, agent: str | None = None) -> tuple[list[Run], list[str]]:
         """The newest runs first, each once; and why others of them cannot be read."""
         ids: dict[str, WorkflowExecution] = {}

@@ -47,15 +47,13 @@ class Key:
 def new(home: Path, name: str) -> Key:
     """Make a key pair; the private key goes into a file that only its owner may read. Never replaces one."""
     key = Key(path(home, name), Ed25519PrivateKey.generate())
-    key.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        file = os.open(key.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        key.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _write(key.file, key.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     except FileExistsError:
         raise errors.BadRequest(f"{name!r} has a key: {key.file}. Move it away to make another.") from None
-    with os.fdopen(file, "wb") as opened:
-        opened.write(key.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-        opened.flush()
-        os.fsync(opened.fileno())
+    except OSError as error:
+        raise errors.BadSetting("DAYFLOW_HOME", f"{key.file} cannot be written: {error.strerror}") from None
     return key
 
 
@@ -82,6 +80,18 @@ def path(home: Path, name: str) -> Path:
     if not NAME.fullmatch(name):
         raise errors.BadRequest(f"{name!r} cannot name a key: letters, digits and @ . _ + - only, as in an address")
     return home / "keys" / f"{name}.pem"
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Half a key is no key: it is not left behind."""
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
+        try:
+            opened.write(content)
+            opened.flush()
+            os.fsync(opened.fileno())
+        except OSError:
+            file.unlink()
+            raise
 
 
 def _private(file: Path) -> Ed25519PrivateKey:

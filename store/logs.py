@@ -15,11 +15,11 @@ class _Discreet(logging.Formatter):
         return told(ei[1]).rstrip() if ei[1] else ""
 
 
-def begin() -> None:
-    """Log warnings to stderr."""
-    handler = logging.StreamHandler()
+def begin(handler: logging.Handler | None = None) -> None:
+    """Log warnings from now on to the handler, by default to stderr."""
+    handler = handler or logging.StreamHandler()
     handler.setFormatter(_Discreet(FORMAT))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
 def told(error: BaseException) -> str:

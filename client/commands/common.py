@@ -8,9 +8,10 @@ import sys
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 from urllib.parse import quote
 
 from rich.status import Status as Spinner
@@ -38,6 +39,10 @@ EXIT_CODES = {
     Status.AWAITING_RESOLUTION: Exit.WAITING,
 }
 SHOWN_CHARACTERS = 160
+# A server that does not answer for so long is gone.
+LOST_S = 4.0
+# What a worker in this process gives its activities then, which can tell nobody of their end.
+LEAVE_S = 3.0
 
 
 def user() -> str:
@@ -55,11 +60,13 @@ def run_async(work: Coroutine[Any, Any, None]) -> None:
 
 async def connected() -> "tuple[Settings, Dayflow]":
     """The settings, and a client of the server that is up."""
+    from temporalio.service import RetryConfig
+
     from client import connection
     from client.dayflow import Dayflow
 
-    settings = environment.load()
-    return settings, Dayflow(await connection.connect(settings))
+    settings, retries = environment.load(), RetryConfig(max_elapsed_time_millis=int(LOST_S * 1000))
+    return settings, Dayflow(await connection.connect(settings, retry_config=retries))
 
 
 async def ready() -> "tuple[Settings, Dayflow]":
@@ -110,16 +117,41 @@ async def store(settings: "Settings | None" = None) -> "AsyncIterator[Database]"
 
 
 @contextmanager
-def detachable(run_id: str) -> Iterator[None]:
+def detachable(run_id: str, *, begun: bool = True) -> "Iterator[Detachable]":
     """Ctrl-C leaves the run as it is, and says how to look again."""
+    run = Detachable(run_id, begun)
     try:
-        yield
+        yield run
     except (KeyboardInterrupt, asyncio.CancelledError):
-        output.note(
-            f"\ndetached: {run_id} is recorded up to its last step. It goes on where a worker is up (`dayflow up`), "
-            f"or here with `dayflow resume {run_id}`. Look with `dayflow show {run_id}` or `dayflow watch {run_id}`."
-        )
+        output.note(("\ndetached: " if run.begun else "\n") + run.left)
         raise SystemExit(130) from None
+
+
+def lost(run_id: str, why: str) -> NoReturn:
+    """The server went away while a run was followed: say so, and leave soon, even if a worker here cannot end well."""
+    asyncio.get_running_loop().call_later(LEAVE_S, output.leave, int(Exit.NO_SERVER))
+    output.fail(f"the Temporal server is gone ({why}). {Detachable(run_id, begun=True).left}", Exit.NO_SERVER)
+
+
+@dataclass
+class Detachable:
+    """A run that goes on without us. begun: whether it is there; None while that cannot be told."""
+
+    run_id: str
+    begun: bool | None
+
+    @property
+    def left(self) -> str:
+        """What is left when nobody follows it any more, and what to do."""
+        if self.begun is None:
+            return f"{self.run_id} was just being started: `dayflow show {self.run_id}` says whether it is there."
+        if not self.begun:
+            return f"{self.run_id} was not started; nothing of it is there."
+        return (
+            f"{self.run_id} is recorded up to its last step. It goes on where a worker is up (`dayflow up`), "
+            f"or here with `dayflow resume {self.run_id}`. Look with `dayflow show {self.run_id}` or "
+            f"`dayflow watch {self.run_id}`."
+        )
 
 
 class Progress:
@@ -131,6 +163,7 @@ class Progress:
         self._partial = Partial(live.screen(), after) if verbose else None
         self._spinner = Spinner("starting", console=output.err) if sys.stderr.isatty() and not verbose else None
         self.hear: live.Hear | None = self._partial.hear if self._partial else None
+        self.retried = output.note if verbose else None
 
     def __enter__(self) -> Self:
         if self._spinner:

@@ -88,11 +88,8 @@ def edit(
     json: Json = False,
 ) -> None:
     """Give an action other arguments. It becomes another action with another id, and is decided about anew."""
-    try:
-        wanted = jsons.loads(arguments)
-    except ValueError as error:
-        output.fail(f"the arguments are no JSON: {error}")
-    common.run_async(_decide("edit", run_id, action_id, approver, {"arguments": wanted, "comment": comment}, json))
+    more = {"arguments": _read(arguments), "comment": comment}
+    common.run_async(_decide("edit", run_id, action_id, approver, more, json))
 
 
 def decisions(run_id: RunArgument, json: Json = False) -> None:
@@ -178,6 +175,16 @@ def new_encryption_key(
     if not seal.ID.fullmatch(chosen):
         raise errors.BadRequest(f"{chosen!r} cannot be the id of a key: letters, digits, '.', '_' and '-', 50 at most")
     output.say(seal.new_key(chosen))
+
+
+def _read(arguments: str) -> Any:
+    """The arguments of an edit, as any JSON reader would read them."""
+    try:
+        read = jsons.loads(arguments)
+        jsons.dumps(read, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        output.fail(f"the arguments are no JSON: {error}")
+    return read
 
 
 async def _approvals(json: bool) -> None:

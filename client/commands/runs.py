@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from client import live, output
+from client import live, logfile, output
 from client.commands import common
 from client.output import Exit
 from store import crash
@@ -165,9 +165,11 @@ async def _start(
     if inbox or calendar:
         await common.set_sources(settings, dayflow, run_id, inbox, calendar)
     wanted = {name: value for name, value in request.items() if value is not None}
-    with common.detachable(run_id):
+    with common.detachable(run_id, begun=False) as followed:
         async with common.hosted(host, settings, dayflow, queue):
+            followed.begun = None
             await dayflow.start(run_id, wanted, queue)
+            followed.begun = True
             await _see_through(settings, dayflow, run_id, verbose=verbose, json=json, dies=crash_after is not None)
 
 
@@ -227,14 +229,19 @@ async def _see_through(
 
 async def _followed(settings: "Settings", dayflow: "Dayflow", run_id: str, progress: common.Progress) -> "Run | None":
     """Follow a run until it ends or waits for a person; how it stands then."""
+    from temporalio.service import RPCError
+
     last = None
-    with progress:
-        async with live.listening(settings, progress.hear) as named:
-            async for last in dayflow.follow(run_id):
-                progress.show(last)
-                named(last)
-                if last.waits:
-                    break
+    try:
+        with logfile.retries(run_id, progress.retried), progress:
+            async with live.listening(settings, progress.hear) as named:
+                async for last in dayflow.follow(run_id):
+                    progress.show(last)
+                    named(last)
+                    if last.waits:
+                        break
+    except RPCError as error:
+        common.lost(run_id, error.message)
     return last
 
 

@@ -16,6 +16,7 @@ from client import output
 from client.commands import common
 from client.output import Exit
 from domain import errors
+from store import logs as log_lines
 from store import settings as environment
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 FOLLOW_S = 0.2
 WAIT_S = 60.0
+NAMED_RUNS = 10
 MARKS = {"ok": "✓ ok", "off": "· off", "warn": "! look", "broken": "✗ broken"}
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
@@ -155,6 +157,7 @@ def codec(
         codec_server.check(settings)
         output.say(settings.codec_token)
     else:
+        log_lines.begin()
         common.run_async(codec_server.serve(settings))
 
 
@@ -237,8 +240,23 @@ def _another_address(settings: "Settings") -> str | None:
 async def _down() -> None:
     from client import processes
 
-    stopped = await processes.down(environment.load(), output.note)
+    settings = environment.load()
+    for line in await _open_runs(settings):
+        output.note(line)
+    stopped = await processes.down(settings, output.note)
     output.say(f"stopped: {', '.join(stopped)}" if stopped else "Nothing was running that `dayflow up` started.")
+
+
+async def _open_runs(settings: "Settings") -> list[str]:
+    """What goes on when the server is up again, where it is ours and up now."""
+    from client import connection, contact
+    from client.dayflow import Dayflow
+
+    client = await contact.reach(settings) if connection.embedded() else None
+    found = await Dayflow(client).unfinished(NAMED_RUNS + 1) if client else []
+    more = " and more" if len(found) > NAMED_RUNS else ""
+    told = f"open, and going on at the next `dayflow up` or `dayflow resume`: {', '.join(found[:NAMED_RUNS])}{more}"
+    return [told] if found else []
 
 
 async def _status(json: bool) -> None:
@@ -322,6 +340,7 @@ async def _worker(host: Any, task_queue: str | None, wait: float) -> None:
     from client import hosting
     from client.dayflow import TASK_QUEUE
 
+    log_lines.begin()
     await hosting.serve(host, environment.load(), task_queue or TASK_QUEUE, wait)
 
 

@@ -1,0 +1,121 @@
+"""What reaches a terminal: a line that says what to do, and never a trace."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from homes import BIN, Home, running, until
+from script import unique
+
+from client.commands import common
+
+INTERRUPTED, NO_SERVER, USAGE = 130, 5, 2
+OVERLOADED = {"kind": "status", "status": 529, "attempts": [1], "turn": 1}
+ENDLESS = {"kind": "silence", "seconds": 600, "attempts": "all", "turn": 1}
+
+
+def command(home: Home, *arguments: str) -> "subprocess.Popen[str]":
+    """The command in the background."""
+    return subprocess.Popen(
+        [str(BIN / "dayflow"), *arguments],
+        env=home.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def told(process: "subprocess.Popen[str]") -> str:
+    """What it said on stderr, once it has ended."""
+    return process.communicate(timeout=60)[1]
+
+
+def told_lines(said: str) -> list[str]:
+    """The lines of it; a slow machine is told of besides, and that is none of them."""
+    return [line for line in said.splitlines() if not line.startswith("loading ")]
+
+
+@pytest.mark.parametrize(("options", "lines"), [((), 0), (("-v",), 1)], ids=["quiet", "verbose"])
+def test_what_is_tried_again_is_one_line_at_the_most_and_its_trace_is_in_the_log(home, options, lines):
+    task = unique("overloaded")
+    home.sandbox("PUT", "/sandbox/faults", [OVERLOADED | {"match": task}])
+
+    said = told_lines(home.dayflow("run", "brief", task, *options).stderr)
+
+    home.sandbox("DELETE", "/sandbox/faults")
+    assert len(said) == lines
+    for line in said:
+        assert line.startswith("call_model, attempt 1: model down: the Messages API answered 529")
+        assert line.endswith("it is tried again by itself")
+    assert "Traceback" in (home.path / "logs" / "cli.log").read_text()
+
+
+def test_a_server_that_is_stopped_under_a_run_is_named_with_the_way_on(tmp_path):
+    run_id = unique("stopped")
+    with running(Home(tmp_path / "home")) as home:
+        home.sandbox("PUT", "/sandbox/faults", [ENDLESS])
+        process = command(home, "run", "brief", "--id", run_id)
+        until("it is under way", lambda: home.dayflow("show", run_id, code=None).returncode == 0 and _called(home))
+
+        stopped = home.dayflow("down")
+
+        said = told(process)
+        assert process.returncode == NO_SERVER
+        assert [line[:6] for line in told_lines(said)] == ["error:"]
+        assert f"`dayflow resume {run_id}`" in said
+        assert "`dayflow up`" in said
+        assert run_id in stopped.stderr
+
+
+def _called(home: Home) -> bool:
+    lines = home.sandbox("GET", "/sandbox/journal")
+    return any(line["event"] == "request" and line["fault"] for line in lines)
+
+
+def test_a_home_that_takes_no_key_is_named(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+
+    said = Home(file).dayflow("keys", "new", "ana@example.com", code=USAGE).stderr
+
+    assert said.startswith(f"error: DAYFLOW_HOME: {file}/keys/ana@example.com.pem cannot be written")
+
+
+@pytest.mark.parametrize("value", [r'"\ud800"', "NaN", "1e999", "[" * 5_000])
+def test_arguments_that_no_reader_of_json_takes_are_refused_before_they_are_sent(tmp_path, value):
+    arguments = f'{{"order_id": {value}}}'
+
+    said = Home(tmp_path).dayflow("edit", "r", arguments, "--as", "lead@example.com", code=USAGE).stderr
+
+    assert said.startswith("error: the arguments are no JSON")
+    assert len(said.splitlines()) == 1
+
+
+def test_an_interrupt_while_the_command_is_loaded_says_nothing(tmp_path):
+    process = command(Home(tmp_path), "runs")
+    until("it is being loaded", lambda: "pydantic_core" in Path(f"/proc/{process.pid}/maps").read_text())
+
+    os.kill(process.pid, signal.SIGINT)
+
+    assert (told(process), process.returncode) == ("", INTERRUPTED)
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, asyncio.CancelledError])
+@pytest.mark.parametrize(
+    ("begun", "words"), [(False, "r1 was not started"), (None, "was just being started"), (True, "dayflow resume r1")]
+)
+def test_an_interrupt_says_whether_the_run_is_there(capsys, interrupt, begun, words):
+    with pytest.raises(SystemExit, match=str(INTERRUPTED)):
+        interrupted(interrupt, begun)
+
+    assert words in capsys.readouterr().err
+
+
+def interrupted(interrupt: type[BaseException], begun: bool | None) -> None:
+    with common.detachable("r1", begun=False) as run:
+        run.begun = begun
+        raise interrupt

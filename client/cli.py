@@ -7,11 +7,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
 import typer
-from rich.markup import escape
 
 from client import logfile, output
 from client.commands import inspect, new, people, runs, stack
-from client.output import Exit
+from client.output import Exit, escape
 from domain import errors
 from store import logs, settings
 

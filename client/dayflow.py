@@ -1,7 +1,6 @@
 """The typed client: start runs, look at them, talk to them. What the command does, a program can do by this."""
 
 import asyncio
-import shlex
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
@@ -30,7 +29,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from client import workers
 from client.codec import key_of
 from client.replay import Replayed, replay, worked_in
-from domain import errors, views
+from domain import commands, errors, views
 from domain.model import ModelCall
 from domain.request import missing_key
 from domain.state import RunState
@@ -97,7 +96,7 @@ class Run:
         known = views.record(self.state) if self.state else _blank(self)
         if self.forced_end:
             known |= {"status": self.status.value, "reason": self.forced_end}
-            known |= {"next_command": f"dayflow resume {shlex.quote(self.run_id)}"}
+            known |= {"next_command": commands.line("resume", self.run_id)}
         return {
             **known,
             "execution": self.execution,
@@ -233,7 +232,7 @@ class Dayflow:
         except (WorkflowUpdateRPCTimeoutOrCancelledError, WorkflowUpdateFailedError):
             raise errors.Unreachable(
                 f"{run_id} did not answer within {seconds:g} s, and may still take the decision. See that a worker is "
-                f"up (`dayflow up`); then `dayflow decisions {run_id}` shows what became of it"
+                f"up (`dayflow up`); then `{commands.line('decisions', run_id)}` shows what became of it"
             ) from None
         except RPCError as error:
             raise _not_found(error, run_id) from None
@@ -271,7 +270,8 @@ class Dayflow:
                     asked = (await self.client.data_converter.decode(call.input.payloads, [ModelCall]))[0]
                     if asked.step == step:
                         return run.execution, call.workflow_task_completed_event_id
-        raise errors.NotFound(f"{run_id} has no step {step} to go on from; `dayflow steps {run_id}` lists them")
+        listed = commands.line("steps", run_id)
+        raise errors.NotFound(f"{run_id} has no step {step} to go on from; `{listed}` lists them")
 
     async def reset(self, run_id: str, execution: str, point: int) -> None:
         """Reset a run. What people decided after the point is not decided again by itself."""
@@ -392,7 +392,8 @@ def _not_found(error: RPCError, run_id: str) -> errors.DayflowError:
     """NOT_FOUND may mean the run or the whole namespace: read the text before believing it."""
     if error.status is RPCStatusCode.NOT_FOUND and "amespace" not in error.message:
         if "already completed" in error.message:
-            return errors.NotFound(f"the run {run_id!r} is closed; `dayflow show {run_id}` shows how it ended")
+            show = commands.line("show", run_id)
+            return errors.NotFound(f"the run {run_id!r} is closed; `{show}` shows how it ended")
         return errors.NotFound(f"there is no run {run_id!r}; `dayflow runs` lists those that exist")
     return errors.Unreachable(f"the Temporal server could not answer: {error.message}")
 

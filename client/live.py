@@ -50,7 +50,7 @@ class Part:
     @property
     def shown(self) -> str:
         """As it stands on the screen."""
-        return f"→ {self.name} {self.text}" if self.name else self.text
+        return output.visible(f"→ {self.name} {self.text}" if self.name else self.text)
 
 
 class Window:

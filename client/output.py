@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,12 +10,17 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any, NoReturn
 
+from rich import markup
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 WIDTH_OF_PIPES = 200
 SLOW_S = 2.0
+# What moves the cursor, turns the direction of text around, or cannot be seen; tab and newline stay.
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -31,16 +37,24 @@ class Exit(IntEnum):
     NO_SERVER = 5
 
 
+def visible(text: str) -> str:
+    """The text with what is hidden in it as JSON writes it, `\\u202e`; so JSON stays the same value."""
+    return HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def escape(text: str) -> str:
+    """The text as rich prints it unchanged: nothing in it is markup, and nothing is hidden."""
+    return markup.escape(visible(text))
+
+
 def as_json(value: Any) -> None:
     """Print one JSON value, for programs."""
-    sys.stdout.write(
-        json.dumps(value, ensure_ascii=False, indent=2, default=str).encode(errors="replace").decode() + "\n"
-    )
+    sys.stdout.write(visible(json.dumps(value, ensure_ascii=False, indent=2, default=str)) + "\n")
 
 
 def as_json_line(value: Any) -> None:
     """Print one JSON value on a line of its own, at once."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str).encode(errors="replace").decode() + "\n")
+    sys.stdout.write(visible(json.dumps(value, ensure_ascii=False, default=str)) + "\n")
     sys.stdout.flush()
 
 

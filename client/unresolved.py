@@ -1,11 +1,10 @@
 """What waits for a person to say whether it happened, over all runs: why, and the command that answers it."""
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from client.dayflow import Dayflow
-from domain import errors, views
+from domain import commands, errors, views
 from store.database import Database
 from store.effects import Effects
 
@@ -41,4 +40,4 @@ async def _command(dayflow: Dayflow, row: Mapping[str, Any]) -> str | None:
         return None
     if run.open:
         return views.resolving(row["run_id"], row["action_id"])
-    return f"dayflow reset {shlex.quote(row['run_id'])} --at {row['step']}"
+    return commands.line("reset", row["run_id"], options=f"--at {row['step']}")

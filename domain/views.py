@@ -1,14 +1,13 @@
 """Views of one state: the record, the steps, the actions, and the line that says what the run waits for."""
 
 import json
-import shlex
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from pydantic import BaseModel
 
-from domain import caching, digest
+from domain import caching, commands, digest
 from domain.actions import Action
 from domain.spend import Totals, Usage
 from domain.state import RunState, Step
@@ -28,23 +27,22 @@ class Waiting(BaseModel):
 
 def waiting(state: RunState) -> Waiting | None:
     """What the run waits for, if it waits for a person."""
-    run = shlex.quote(state.run_id)
     if state.status == Status.AWAITING_APPROVAL:
         first = state.actions.of_status("awaiting_approval")[0]
         who = f" by {first.rule.role}" if first.rule else ""
-        again = " --again" if first.conflict else ""
+        options = "--again --as NAME" if first.conflict else "--as NAME"
         what = f"approval{who} of {first.action_id} ({first.tool})"
-        return Waiting(what=what, command=f"dayflow approve {run} {first.action_id}{again} --as NAME")
+        return Waiting(what=what, command=commands.line("approve", state.run_id, first.action_id, options=options))
     if state.status == Status.AWAITING_RESOLUTION:
         first = state.actions.of_status("unknown")[0]
         what = f"resolution of {first.action_id} ({first.tool})"
         return Waiting(what=what, command=resolving(state.run_id, first.action_id))
     if state.status == Status.PAUSED and state.reason == "budget" and (more := _raise(state)):
-        return Waiting(what="budget", command=f"dayflow raise {run} {more}")
+        return Waiting(what="budget", command=commands.line("raise", state.run_id, options=more))
     if state.status == Status.PAUSED:
-        return Waiting(what=state.reason or "a person", command=f"dayflow resume {run}")
+        return Waiting(what=state.reason or "a person", command=commands.line("resume", state.run_id))
     if state.status == Status.FAILED and state.definition is not None:
-        return Waiting(what=state.reason or "a person", command=f"dayflow resume {run}")
+        return Waiting(what=state.reason or "a person", command=commands.line("resume", state.run_id))
     return None
 
 
@@ -67,7 +65,7 @@ def _raise(state: RunState) -> str | None:
 
 def resolving(run_id: str, action_id: str) -> str:
     """The command that says whether an effect happened."""
-    return f"dayflow resolve {shlex.quote(run_id)} {action_id} --done|--not-done --as NAME"
+    return commands.line("resolve", run_id, action_id, options="--done|--not-done --as NAME")
 
 
 def record(state: RunState) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import asyncio
 import getpass
 import os
-import shlex
 import sys
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -19,6 +18,7 @@ from rich.status import Status as Spinner
 from client import live, output
 from client.live import Partial
 from client.output import Exit
+from domain import commands
 from domain.model import Attempt, Event
 from domain.status import Status
 from store import settings as environment
@@ -143,14 +143,15 @@ class Detachable:
     @property
     def left(self) -> str:
         """What is left when nobody follows it any more, and what to do."""
+        show, resume, watch = (commands.line(verb, self.run_id) for verb in ("show", "resume", "watch"))
         if self.begun is None:
-            return f"{self.run_id} was just being started: `dayflow show {self.run_id}` says whether it is there."
+            return f"{self.run_id} was just being started: `{show}` says whether it is there."
         if not self.begun:
             return f"{self.run_id} was not started; nothing of it is there."
         return (
             f"{self.run_id} is recorded up to its last step. It goes on where a worker is up (`dayflow up`), "
-            f"or here with `dayflow resume {self.run_id}`. Look with `dayflow show {self.run_id}` or "
-            f"`dayflow watch {self.run_id}`."
+            f"or here with `{resume}`. Look with `{show}` or "
+            f"`{watch}`."
         )
 
 
@@ -183,7 +184,7 @@ class Progress:
         if run.state is None:
             return
         if self._spinner:
-            self._spinner.update(f"{run.run_id}: {run.status.value}, step {run.state.step}")
+            self._spinner.update(output.escape(f"{run.run_id}: {run.status.value}, step {run.state.step}"))
         if self._partial and (lines := self._new_lines(run.state.steps)):
             self._partial.clear()
             for line in lines:
@@ -272,7 +273,7 @@ def worker_command(run: "Run") -> str:
     """The command that gives the run a worker."""
     from client.dayflow import TASK_QUEUE
 
-    return "dayflow up" if run.task_queue == TASK_QUEUE else f"dayflow resume {shlex.quote(run.run_id)}"
+    return "dayflow up" if run.task_queue == TASK_QUEUE else commands.line("resume", run.run_id)
 
 
 def unheard_lines(run: "Run") -> list[str]:
@@ -299,7 +300,7 @@ def show_end(settings: "Settings", run: "Run", *, staffed: bool) -> None:
 def _next(run: "Run", answer: str | None, *, staffed: bool) -> str:
     """The next command; a word that only a worker hears needs one first."""
     if answer is None:
-        return f"dayflow {'watch' if run.open else 'steps'} {run.run_id}"
+        return commands.line("watch" if run.open else "steps", run.run_id)
     if staffed or answer.startswith("dayflow resume"):
         return answer
     start = worker_command(run)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json as jsons
-import shlex
 import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +12,7 @@ from client import output
 from client.commands import common
 from client.output import Exit
 from domain import actions as domain_actions
-from domain import errors, views
+from domain import commands, errors, views
 
 if TYPE_CHECKING:
     from client.dayflow import Dayflow, Run
@@ -205,8 +204,8 @@ async def _approvals(json: bool) -> None:
     )
     first = rows[0]
     verb = "approve" if first["status"] == "awaiting_approval" else "resolve"
-    again = " --again" if first["conflict"] and verb == "approve" else ""
-    output.say(f"next:   dayflow {verb} {shlex.quote(first['run_id'])} {first['action_id']}{again} --as NAME")
+    options = "--again --as NAME" if first["conflict"] and verb == "approve" else "--as NAME"
+    output.say(f"next:   {commands.line(verb, first['run_id'], first['action_id'], options=options)}")
 
 
 async def _decide(
@@ -233,7 +232,8 @@ async def _send(dayflow: "Dayflow", run: "Run", decision: dict[str, Any], json: 
     if json:
         output.as_json(answer)
     elif answer["accepted"]:
-        output.say(f"{run.run_id} {decision['action_id']}: {answer['reason']}. See `dayflow show {run.run_id}`.")
+        show = commands.line("show", run.run_id)
+        output.say(f"{run.run_id} {decision['action_id']}: {answer['reason']}. See `{show}`.")
     elif answer["accepted"] is None:
         output.say(f"{run.run_id} {decision['action_id']}: {answer['reason']}.")
     else:
@@ -320,7 +320,7 @@ async def _resolve(run_id: str, action_id: str | None, outcome: str, result: str
     ruling = await _heard(dayflow, run_id, "resolve", said_before)
     if not ruling.accepted:
         output.fail(f"not taken: {ruling.reason}", Exit.FAILED)
-    output.say(f"{run_id} {ruling.action_id}: resolved as {ruling.reason}. See `dayflow show {run_id}`.")
+    output.say(f"{run_id} {ruling.action_id}: resolved as {ruling.reason}. See `{commands.line('show', run_id)}`.")
 
 
 async def _raise(run_id: str, by: str, limits: dict[str, Any]) -> None:
@@ -336,7 +336,7 @@ async def _raise(run_id: str, by: str, limits: dict[str, Any]) -> None:
     ruling = await _heard(dayflow, run_id, VERDICT, said_before)
     if not ruling.accepted:
         output.fail(f"not taken: {ruling.reason}", Exit.FAILED)
-    output.say(f"{run_id}: {ruling.reason}. If no worker is up, `dayflow resume {run_id}` lets it go on.")
+    output.say(f"{run_id}: {ruling.reason}. If no worker is up, `{commands.line('resume', run_id)}` lets it go on.")
 
 
 def _signed(settings: "Settings", dayflow: "Dayflow", run: "Run", by: str, limits: dict[str, Any]) -> dict[str, str]:
@@ -370,7 +370,7 @@ async def _heard(dayflow: "Dayflow", run_id: str, verdict: str, said_before: int
         pass
     raise errors.Unreachable(
         f"{run_id} did not answer within {UPDATE_S:g} s. See that a worker is up (`dayflow up`); then "
-        f"`dayflow decisions {run_id}` shows what became of it"
+        f"`{commands.line('decisions', run_id)}` shows what became of it"
     )
 
 
@@ -388,6 +388,5 @@ async def _reset(run_id: str, at: int, fresh: bool) -> None:
             dropped = await Ledger(store).forget(dayflow.client.namespace, run_id, at)
         output.say(f"{dropped} stored answers dropped: the model is asked, and paid, anew.")
     await dayflow.reset(run_id, execution, point)
-    output.say(
-        f"{run_id} goes on from step {at}. `dayflow watch {run_id}` shows it, `dayflow resume {run_id}` works on it."
-    )
+    watch, resume = commands.line("watch", run_id), commands.line("resume", run_id)
+    output.say(f"{run_id} goes on from step {at}. `{watch}` shows it, `{resume}` works on it.")

@@ -14,6 +14,7 @@ import typer
 from client import live, logfile, output
 from client.commands import common
 from client.output import Exit
+from domain import commands
 from store import crash
 
 if TYPE_CHECKING:
@@ -280,9 +281,8 @@ async def _watch(run_id: str, json: bool) -> None:
     settings, dayflow = await common.connected()
     run = await dayflow.get(run_id)
     if run.open and not await dayflow.has_worker(run.task_queue):
-        output.note(
-            f"no worker polls {run.task_queue!r}: the run stands still. `dayflow resume {run_id}` lets it go on."
-        )
+        resume = commands.line("resume", run_id)
+        output.note(f"no worker polls {run.task_queue!r}: the run stands still. `{resume}` lets it go on.")
     with common.detachable(run_id):
         if json:
             await _report(settings, dayflow, run_id)
@@ -300,13 +300,13 @@ async def _report(settings: "Settings", dayflow: "Dayflow", run_id: str) -> None
 async def _cancel(run_id: str) -> None:
     _, dayflow = await common.connected()
     await dayflow.cancel(run_id)
-    output.say(f"{run_id} is asked to stop. See `dayflow show {run_id}`.")
+    output.say(f"{run_id} is asked to stop. See `{commands.line('show', run_id)}`.")
 
 
 async def _send(run_id: str, name: str, content: dict[str, Any], then: str) -> None:
     _, dayflow = await common.connected()
     await dayflow.signal(run_id, name, content)
-    output.say(f"{run_id} {then}. See `dayflow show {run_id}`.")
+    output.say(f"{run_id} {then}. See `{commands.line('show', run_id)}`.")
 
 
 def _check_paths(**paths: Path | None) -> None:

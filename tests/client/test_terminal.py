@@ -104,6 +104,20 @@ def test_an_interrupt_while_the_command_is_loaded_says_nothing(tmp_path):
     assert (told(process), process.returncode) == ("", INTERRUPTED)
 
 
+@pytest.mark.parametrize("run_id", ["-x", """a'b"c $(touch x)"""])
+def test_the_next_command_can_be_pasted_whatever_the_id_is_made_of(home, run_id):
+    run_id += unique("-id")
+    done = home.dayflow("run", "brief", f"--id={run_id}")
+    command = done.stdout.splitlines()[-1].removeprefix("next:").strip()
+
+    path = {"PATH": f"{BIN}:{home.env['PATH']}"}
+    pasted = subprocess.run(["sh", "-c", command], env=home.env | path, capture_output=True, text=True)
+
+    assert command.startswith("dayflow ")
+    assert pasted.returncode == 0, pasted.stderr
+    assert "step 1" in pasted.stdout
+
+
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, asyncio.CancelledError])
 @pytest.mark.parametrize(
     ("begun", "words"), [(False, "r1 was not started"), (None, "was just being started"), (True, "dayflow resume r1")]

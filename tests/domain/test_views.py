@@ -118,6 +118,7 @@ WAITING = [
     ),
     (wondering(), f"resolution of {ID} (pay)", f"dayflow resolve b1 {ID} --done|--not-done --as NAME"),
     (paused("my run; rm -rf ~"), "budget", "dayflow resume 'my run; rm -rf ~'"),  # safe to paste into a shell
+    (paused("-x"), "budget", "dayflow resume -- -x"),  # an id, and no option
 ]
 
 

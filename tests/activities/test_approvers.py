@@ -1,6 +1,7 @@
 """The approvers file: who may approve what, whose signature counts, and how a bad file is told."""
 
 import base64
+import os
 from decimal import Decimal
 
 import pytest
@@ -149,6 +150,15 @@ def test_a_malformed_file_is_a_bad_setting_that_names_the_place(load, text, plac
 
     assert told.value.variable == "DAYFLOW_APPROVERS"
     assert str(told.value).count("approvers.toml") == 1
+
+
+@pytest.mark.timeout(5)
+def test_a_pipe_in_place_of_the_file_is_named_and_holds_nobody_up(tmp_path):
+    pipe = tmp_path / "approvers.toml"
+    os.mkfifo(pipe)
+
+    with pytest.raises(errors.BadSetting, match=r"approvers.toml' cannot be read: not a regular file"):
+        approvers.load(Settings(DAYFLOW_APPROVERS=pipe))
 
 
 @pytest.mark.parametrize("path", ["none.toml", "."])

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -23,6 +24,7 @@ LOCK_S = 90.0
 DYING_S = 2.0
 TELL_S = 2.0
 TAIL = 12
+LEAST_ROOM = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -229,8 +231,6 @@ def _advice(part: Part, lines: list[str]) -> str:
     text = "\n".join(lines)
     if isinstance(part, Server) and ("database is locked" in text or 'Namespace "default" is not found' in text):
         return f"Another process holds {part.file}: end it, and try again."
-    if "disk is full" in text or "No space left" in text:
-        return f"The disk of {part.settings.home} is full: make room, and try again."
     return "`dayflow down` ends what is left; `dayflow doctor` checks what it needs."
 
 
@@ -249,10 +249,19 @@ def _usable(home: Path) -> Iterator[None]:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         (home / "run").mkdir(exist_ok=True, mode=0o700)
         yield
+    except errors.Unreachable as error:
+        if not _full(home, str(error)):
+            raise
+        raise errors.Unreachable(f"{error}\nThe disk of {home} is full: make room, and try again.") from error
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise errors.Unreachable(f"the disk of {home} is full: make room, and try again") from error
         raise errors.BadSetting("DAYFLOW_HOME", f"{home} cannot be written: {error.strerror}") from error
+
+
+def _full(home: Path, said: str) -> bool:
+    """Whether a full disk is why, although what it ended may have had no room to say so."""
+    return "disk is full" in said or "No space left" in said or shutil.disk_usage(home).free < LEAST_ROOM
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from disks import PAGE, small_disk
 from homes import BIN, Home, free_ports, kill, until
 
 from client import background, hosting, ports, processes
@@ -290,6 +291,18 @@ def test_a_start_that_fails_shows_the_log_and_what_to_do(new: Home) -> None:
     assert "database is locked" in why
     assert f"Another process holds {new.path / 'temporal.sqlite'}" in why
     assert not pid_file(new, "server").exists()
+
+
+def test_a_disk_without_room_is_named_also_where_no_log_has_room_to_say_so(tmp_path: Path) -> None:
+    with small_disk(tmp_path, megabytes=16) as disk:
+        home = Home(tmp_path / "home")
+        home.dayflow("up", "--no-worker")
+        home.dayflow("down")
+        disk.fill(leave=4 * PAGE)
+        said = home.dayflow("up", "--no-worker", code=NO_SERVER).stderr
+        home.dayflow("down", code=None)
+
+    assert f"he disk of {home.path} is full: make room, and try again" in said
 
 
 def test_a_home_that_cannot_be_written_is_a_bad_setting(new: Home, tmp_path: Path) -> None:

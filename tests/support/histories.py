@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from homes import Home, until
+from script import call, conversation, play, say, use
 from temporalio.client import Client, WorkflowHistory
 
 from client.converter import converter
@@ -49,11 +50,37 @@ def refund_denied(home: Home, run_id: str) -> None:
         home.ends(run_id, "cancelled")
 
 
+def refund_edited(home: Home, run_id: str) -> None:
+    """A refund of which a person made half, and another approved it."""
+    home.start(run_id, {"agent": "refund", "task": "Refund 40.00 of order 1044", "requested_by": "desk@example.com"})
+    with home.worker():
+        [asked] = home.ends(run_id, "awaiting_approval")["pending_actions"]
+        less = json.dumps({**asked["arguments"], "amount": "20.00"})
+        home.dayflow("edit", run_id, less, "--as", "lead@example.com")
+        home.dayflow("approve", run_id, "--as", "lead@example.com")
+        home.ends(run_id)
+
+
+def long(home: Home, run_id: str) -> None:
+    """A run that was compacted, was given more, and went on in other executions; its newest one."""
+    words = {"type": "text", "text": "Number {n}: " + "the quick brown fox jumps over the lazy dog. " * 20}
+    look = call(words, use("read_tasks", {"status": "unheard-of {n}"}))
+    script = {**conversation(run_id, {**look, "until": 12}, say("That is all.")), "turn_by": "step"}
+    play(home, script)
+    home.start(run_id, {"agent": "brief", "task": run_id, "limits": {"steps": 10}})
+    with home.worker(DAYFLOW_EVENTS="100", DAYFLOW_COMPACT_AT="5000"):
+        home.ends(run_id, "paused")
+        home.dayflow("raise", run_id, "--steps", "20")
+        home.ends(run_id)
+
+
 RUNS: dict[str, Callable[[Home, str], None]] = {
     "brief": brief,
     "brief-crashed": brief_crashed,
     "refund": refund,
     "refund-denied": refund_denied,
+    "refund-edited": refund_edited,
+    "long": long,
 }
 
 

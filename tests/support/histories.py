@@ -52,7 +52,7 @@ def refund_denied(home: Home, run_id: str) -> None:
 
 def refund_edited(home: Home, run_id: str) -> None:
     """A refund of which a person made half, and another approved it."""
-    home.start(run_id, {"agent": "refund", "task": "Refund 40.00 of order 1044", "requested_by": "desk@example.com"})
+    home.start(run_id, {"agent": "refund", "task": "Refund 40.00 of order 1041", "requested_by": "desk@example.com"})
     with home.worker():
         [asked] = home.ends(run_id, "awaiting_approval")["pending_actions"]
         less = json.dumps({**asked["arguments"], "amount": "20.00"})

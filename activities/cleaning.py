@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import SecretStr
 
+from domain import secrets
 from store.settings import Settings
 
 MAX_RESULT_BYTES = 64_000
@@ -16,17 +17,6 @@ REDACTED = "[secret removed]"
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_SECRETS = re.compile(
-    r"sk-ant-[A-Za-z0-9_-]{16,}"
-    r"|\b(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}"
-    r"|\bwhsec_[A-Za-z0-9]{16,}"
-    r"|\bAKIA[0-9A-Z]{16}\b"
-    r"|\bgh[pousr]_[A-Za-z0-9]{30,}"
-    r"|\bxox[abprs]-[A-Za-z0-9-]{10,}"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|(?i:\bbearer\s+)[A-Za-z0-9._~+/-]{20,}=*",
-    re.DOTALL,
-)
 
 
 @dataclass(frozen=True)
@@ -62,6 +52,6 @@ def clean(text: str, secrets: Iterable[str] = ()) -> Cleaned:
 
 def _redacted(text: str) -> str:
     """One secret that is cut out may have hidden where the one beside it ends: look again until nothing is found."""
-    while (redacted := _SECRETS.sub(REDACTED, text)) != text:
+    while (redacted := secrets.FORMS.sub(REDACTED, text)) != text:
         text = redacted
     return text

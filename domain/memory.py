@@ -21,6 +21,8 @@ LONGEST_NAMESPACE = 200
 LONGEST_QUERY = 400
 MOST_ENTRIES = 1_000
 MOST_RECALLED = 10
+# A longer one does not fit into an index of Postgres; its beginning is enough to find it.
+LONGEST_WORD = 60
 REVIEW_EVERY = timedelta(days=90)
 UNUSED_FOR = timedelta(days=180)
 UNTRUSTED_FOR = timedelta(days=30)
@@ -102,6 +104,16 @@ class Entry(BaseModel):
     expires: datetime | None = None
     ended: datetime | None = None
     ended_as: Ended | None = None
+
+
+class Report(BaseModel):
+    """What a round of expiry did, by the entries' ids. deleted: their grace is over, and nobody can put them back."""
+
+    model_config = ConfigDict(frozen=True)
+
+    at: datetime
+    expired: list[int] = []
+    deleted: list[int] = []
 
 
 class Terms(NamedTuple):
@@ -220,7 +232,7 @@ def words(text: str) -> list[str]:
     """The words of a text as they are looked for: in lower case, without accents, each once."""
     narrow = unicodedata.normalize("NFKD", plain(text)).casefold()
     bare = "".join(char for char in narrow if unicodedata.category(char) != "Mn")
-    return list(dict.fromkeys(_WORD.findall(unicodedata.normalize("NFC", bare))))
+    return list(dict.fromkeys(word[:LONGEST_WORD] for word in _WORD.findall(unicodedata.normalize("NFC", bare))))
 
 
 def best(query: str, found: Sequence[tuple[Entry, T]], limit: int) -> list[tuple[Entry, T]]:
@@ -230,6 +242,11 @@ def best(query: str, found: Sequence[tuple[Entry, T]], limit: int) -> list[tuple
     hits = [one for one in scored if one[0] or not wanted]
     hits.sort(key=lambda one: (one[0], one[1].changed, one[1].id), reverse=True)
     return [(entry, more) for _, entry, more in hits[:limit]]
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two texts say the same in the same words."""
+    return one.casefold().split() == other.casefold().split()
 
 
 def _score(wanted: Sequence[str], held: Sequence[str]) -> int:
@@ -248,5 +265,5 @@ def quoted(entry: Entry, now: datetime) -> dict[str, Any]:
         "said_on": entry.changed.date().isoformat(),
         "run": entry.source.run_id,
         "trust": entry.trust,
-        "review_due": is_due(entry, now),
+        "review_due": now >= entry.review_after,
     }

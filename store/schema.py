@@ -109,6 +109,17 @@ class SealedWords(Words):
         return _opened(value, dialect)
 
 
+class ClearWords(Words):
+    """Text that is kept only where nothing is sealed: what a sealed text is found by would tell it."""
+
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Keep it, or nothing."""
+        seal = _SEALS.get(dialect)
+        return None if seal is not None and seal.on else super().process_bind_param(value, dialect)
+
+
 def _sealed(text: str | None, dialect: Dialect) -> str | None:
     seal = _SEALS.get(dialect)
     if text is not None and seal is not None and seal.on:
@@ -241,6 +252,58 @@ orders = Table(
     ),
 )
 Index("orders_by_customer", orders.c.namespace, orders.c.customer_id)
+
+# What later runs need to know. words: the text as it is looked for; none where it is sealed. scope: the namespace of
+# the memory, such as `user_481/preferences`, beside that of the server.
+memory = Table(
+    "memory",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("namespace", String(200), nullable=False),
+    Column("scope", String(200), nullable=False),
+    Column("text", SealedWords, nullable=False),
+    Column("words", ClearWords),
+    Column("kind", String(20), nullable=False),
+    Column("said_by", String(10), nullable=False),
+    Column("run_id", String(1000)),
+    Column("action_id", String(100)),
+    Column("trust", String(10), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("created", Utc, nullable=False),
+    Column("changed", Utc, nullable=False),
+    Column("last_used", Utc),
+    Column("review_after", Utc, nullable=False),
+    Column("expires", Utc),
+    Column("ended", Utc),
+    Column("ended_as", String(10)),
+    sqlite_autoincrement=True,
+)
+Index("memory_by_scope", memory.c.namespace, memory.c.scope)
+
+# What an entry was before each change.
+memory_versions = Table(
+    "memory_versions",
+    metadata,
+    Column("entry_id", Integer, primary_key=True, autoincrement=False),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("entry", SealedJson, nullable=False),
+    ForeignKeyConstraint(["entry_id"], ["memory.id"], name="versions_of_an_entry", ondelete="CASCADE"),
+)
+
+# The journal of memory: one row a commit. It names entries and holds none of their text: what is forgotten is gone.
+memory_commits = Table(
+    "memory_commits",
+    metadata,
+    Column("idempotency_key", String(100), primary_key=True),
+    Column("namespace", String(200), nullable=False),
+    Column("run_id", String(1000)),
+    Column("operation", String(20), nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("trust", String(10)),
+    Column("answer", Json, nullable=False),
+    Column("committed_at", Utc, nullable=False),
+)
+Index("memory_commits_by_run", memory_commits.c.namespace, memory_commits.c.run_id)
 
 # What a model says while it is answered, where workers are on other machines than who watches; gone with the answer.
 streams = Table(

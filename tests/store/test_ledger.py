@@ -297,11 +297,18 @@ def migrate(connection, move, revision):
     move(config, revision)
 
 
+def described(_object, name, *_more):
+    """The index over the words of memory is another one in each database, so no table describes it."""
+    return not name.startswith("memory_words")
+
+
 async def test_the_migrations_make_exactly_the_tables_of_this_version(store):
     def differences(connection):
         from alembic.autogenerate import compare_metadata
 
-        return compare_metadata(MigrationContext.configure(connection), schema.metadata)
+        return compare_metadata(
+            MigrationContext.configure(connection, opts={"include_object": described}), schema.metadata
+        )
 
     async with store.transaction() as connection:
         assert await connection.run_sync(differences) == []
@@ -309,7 +316,8 @@ async def test_the_migrations_make_exactly_the_tables_of_this_version(store):
 
 async def test_the_migrations_go_down_to_nothing_and_up_again(store):
     def tables(connection):
-        return set(inspect(connection).get_table_names()) - {"alembic_version"}
+        found = set(inspect(connection).get_table_names()) - {"alembic_version"}
+        return {name for name in found if described(None, name)}
 
     async with store.transaction() as connection:
         await connection.run_sync(migrate, command.downgrade, "base")

@@ -73,7 +73,7 @@ class Memory:
             await self._commit(connection, key, now, run_id, "recall", asked, refs, trust)
             return _told(found, now)
 
-    async def forget(self, key: str, run_id: str, now: datetime, *, scope: str, entry_id: int) -> dict[str, Any]:
+    async def forget(self, key: str, run_id: str | None, now: datetime, *, scope: str, entry_id: int) -> dict[str, Any]:
         """Take an entry out; a person can put it back until its grace is over."""
         asked = {"scope": scope, "entry_id": entry_id}
         async with self._database.transaction(key, self._lock(scope)) as connection:
@@ -106,7 +106,7 @@ class Memory:
             return "untrusted"
         return rules.lowest(["trusted", *(trust for trust in recalled if trust)])
 
-    async def list(self, scope: str | None = None, *, ended: bool = False) -> "list[Entry]":
+    async def entries(self, scope: str | None = None, *, ended: bool = False) -> list[Entry]:
         """Entries of a namespace and those below it, or all; with those that were taken out, if wanted."""
         wanted = select(memory).where(memory.c.namespace == self._namespace)
         if scope is not None:
@@ -118,7 +118,7 @@ class Memory:
             rows = (await connection.execute(wanted.order_by(memory.c.scope, memory.c.id))).all()
         return [_entry(row) for row in rows]
 
-    async def show(self, entry_id: int) -> "tuple[Entry, list[Entry]]":
+    async def show(self, entry_id: int) -> tuple[Entry, list[Entry]]:
         """An entry, and what it was before, oldest first."""
         async with self._database.reading() as connection:
             entry = await self._any(connection, entry_id)
@@ -175,7 +175,7 @@ class Memory:
                 deleted += await self._delete(connection, [one.id for one in entries if rules.is_gone(one, now)])
         return Report(at=now, expired=expired, deleted=deleted)
 
-    async def undo(self, entry_ids: Iterable[int], now: datetime) -> "list[Entry]":
+    async def undo(self, entry_ids: Iterable[int], now: datetime) -> list[Entry]:
         """Put back what was taken out; what is not out is left as it is, and what is deleted is an error."""
         back = []
         for entry_id in entry_ids:
@@ -282,7 +282,7 @@ class Memory:
         await connection.execute(delete(memory).where(memory.c.id.in_(entry_ids)))
         return entry_ids
 
-    async def _of(self, connection: AsyncConnection, scope: str, *more: ColumnElement[bool]) -> "list[Entry]":
+    async def _of(self, connection: AsyncConnection, scope: str, *more: ColumnElement[bool]) -> list[Entry]:
         mine = (memory.c.namespace == self._namespace) & (memory.c.scope == scope)
         rows = (await connection.execute(select(memory).where(mine, *more).order_by(memory.c.id))).all()
         return [_entry(row) for row in rows]
@@ -302,7 +302,7 @@ class Memory:
 
     async def _best(
         self, connection: AsyncConnection, now: datetime, scope: str, query: str, limit: int
-    ) -> "list[Entry]":
+    ) -> list[Entry]:
         """The index says which entries hold a word; those that have no words in clear are read one by one."""
         wanted, more = rules.words(query), [memory.c.ended.is_(None)]
         if wanted and await self._is_indexed(connection):
@@ -326,7 +326,7 @@ class Memory:
         mine = memory.c.id.in_([entry.id for entry in found])
         await connection.execute(update(memory).where(mine, earlier).values(last_used=now))
 
-    async def _as_of(self, connection: AsyncConnection, refs: Sequence[Sequence[int]]) -> "list[Entry]":
+    async def _as_of(self, connection: AsyncConnection, refs: Sequence[Sequence[int]]) -> list[Entry]:
         """Entries as they were when they were recalled, less those that are deleted."""
         found = []
         for entry_id, version in refs:

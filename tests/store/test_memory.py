@@ -54,7 +54,7 @@ async def test_an_entry_is_kept_with_its_source_and_its_terms(kept):
     answer = await kept.remember("k1", NOW, fact())
 
     assert answer == {"id": answer["id"], "version": 1, "trust": "inferred", "created": True}
-    [entry] = await kept.list()
+    [entry] = await kept.entries()
     assert (entry.text, entry.namespace, entry.kind) == (GERMAN, MARA, "preference")
     assert entry.source == Source(said_by="model", run_id="r1", action_id="s1.1-a")
     assert (entry.created, entry.changed, entry.last_used) == (NOW, NOW, None)
@@ -143,7 +143,7 @@ async def test_of_two_runs_that_change_an_entry_at_once_one_is_told_and_nothing_
 async def test_of_two_runs_that_add_at_once_both_are_kept(kept):
     await asyncio.gather(*(kept.remember(f"k{n}", NOW, fact(f"In words {n}")) for n in range(20)))
 
-    assert len(await kept.list()) == 20
+    assert len(await kept.entries()) == 20
 
 
 @pytest.mark.parametrize("entry_id", [0, -1, 999, LARGEST_ID + 1, 2**70])
@@ -178,12 +178,12 @@ async def test_what_is_recalled_is_quoted_with_date_and_source_and_says_how_to_r
 
 async def test_a_recall_moves_the_last_use_and_nothing_else(kept):
     await add(kept, GERMAN)
-    [before] = await kept.list()
+    [before] = await kept.entries()
 
     for day in (1, 3, 2):
         await found(kept, now=NOW + day * DAY)
 
-    assert await kept.list() == [before.model_copy(update={"last_used": NOW + 3 * DAY})]
+    assert await kept.entries() == [before.model_copy(update={"last_used": NOW + 3 * DAY})]
 
 
 async def test_the_same_key_recalls_the_same_though_the_entry_has_changed(kept, store):
@@ -213,8 +213,8 @@ async def test_the_list_of_a_namespace_has_those_below_it(kept):
     await add(kept, "b", scope="user_1/x")
     await add(kept, "c", scope="userx1/x")
 
-    assert [one.text for one in await kept.list("user_1")] == ["a", "b"]
-    assert len(await kept.list()) == 3
+    assert [one.text for one in await kept.entries("user_1")] == ["a", "b"]
+    assert len(await kept.entries()) == 3
 
 
 # A query, and what it finds of these, best first.
@@ -361,8 +361,8 @@ async def test_an_unused_entry_expires_once_and_a_used_one_does_not(kept):
 
     assert (report.expired, report.deleted) == ([unused], [])
     assert (again.expired, again.deleted) == ([], [])
-    assert [one.id for one in await kept.list()] == [used]
-    assert len(await kept.list(ended=True)) == 2
+    assert [one.id for one in await kept.entries()] == [used]
+    assert len(await kept.entries(ended=True)) == 2
 
 
 async def test_of_ten_expiries_at_once_one_takes_an_entry_out(kept):

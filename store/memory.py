@@ -46,8 +46,14 @@ class Memory:
 
         The same key gives the same answer again; with other arguments it is an `errors.ArgumentsChanged`.
         """
-        asked = {"scope": fact.scope, "text": fact.text, "kind": fact.kind, "said_by": fact.source.said_by}
-        asked |= {"updates": fact.updates, "version": fact.version}
+        asked = {
+            "scope": fact.scope,
+            "text": fact.text,
+            "kind": fact.kind,
+            "said_by": fact.source.said_by,
+            "updates": fact.updates,
+            "version": fact.version,
+        }
         async with self._database.transaction(key, self._lock(fact.scope)) as connection:
             if known := await self._known(connection, key, "remember", asked):
                 answer: dict[str, Any] = known.answer
@@ -304,7 +310,8 @@ class Memory:
         self, connection: AsyncConnection, now: datetime, scope: str, query: str, limit: int
     ) -> list[Entry]:
         """The index says which entries hold a word; those that have no words in clear are read one by one."""
-        wanted, more = rules.words(query), [memory.c.ended.is_(None)]
+        wanted = rules.words(query)
+        more: list[ColumnElement[bool]] = [memory.c.ended.is_(None)]
         if wanted and await self._is_indexed(connection):
             more.append(or_(memory.c.words.is_(None), self._match(wanted)))
         live = [(one, None) for one in await self._of(connection, scope, *more) if rules.is_live(one, now)]

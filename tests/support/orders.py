@@ -35,6 +35,10 @@ class Order:
         return f"customer-{self.id}@example.com"
 
 
+# An order of 599.00 EUR, which nobody takes.
+LARGE = Order(str(FIRST - 1))
+
+
 def take() -> Order:
     """An order that no other test of this process has."""
     return Order(str(next(_numbers)))
@@ -43,7 +47,7 @@ def take() -> Order:
 def written(path: Path, count: int = 400) -> Path:
     """The sample orders, and so many more, as a file for `DAYFLOW_SAMPLE_ORDERS`."""
     samples: dict[str, list[Any]] = json.loads((SAMPLES / "orders.json").read_text("utf-8"))
-    made = [Order(str(number)) for number in range(FIRST, FIRST + count)]
+    made = [LARGE, *(Order(str(number)) for number in range(FIRST, FIRST + count))]
     samples["customers"] += [
         {"id": one.customer, "name": f"Customer {one.id}", "email": one.email, "since": "2026-01-01"} for one in made
     ]
@@ -53,14 +57,15 @@ def written(path: Path, count: int = 400) -> Path:
 
 
 def _order(made: Order) -> dict[str, Any]:
+    amount = 59_900 if made == LARGE else 5990
     return {
         "id": made.id,
         "customer_id": made.customer,
         "status": "delivered",
         "currency": "EUR",
-        "amount": 5990,
+        "amount": amount,
         "placed_at": PLACED,
         "charge": made.charge,
         "payment_intent": f"pi_made_{made.id}",
-        "items": [{"name": "Stoneware teapot", "quantity": 1, "price": 5990}],
+        "items": [{"name": "Stoneware teapot", "quantity": 1, "price": amount}],
     }

@@ -200,7 +200,9 @@ def witness(home: Home, run_id: str) -> Witness:
     actions = run.state.actions.all if run.state else []
     keys = [action.idempotency_key for action in actions]
     to = {action.arguments.get("to") for action in actions if action.tool == "send_email"}
-    commits = [row for row in rows(home, "SELECT * FROM task_commits") if row["idempotency_key"] in keys]
+    tables = ("task_commits", "memory_commits")
+    made = [row for table in tables for row in rows(home, f"SELECT idempotency_key, committed_at FROM {table}")]
+    commits = [row for row in made if row["idempotency_key"] in keys]
     return Witness(
         run=run,
         events=[_whole(home, event) for event in events],

@@ -163,7 +163,7 @@ def test_the_limits_are_many():
     assert len(LIMITS) > 40
 
 
-@pytest.mark.parametrize("name", ["brief", "refund"])
+@pytest.mark.parametrize("name", ["brief", "desk", "refund"])
 def test_the_limits_of_an_agent_are_on_the_page(name):
     one: Agent = agent.find(name)
 

@@ -1,20 +1,24 @@
 """The store with keys: what holds words of mail, arguments or answers is sealed, and all of it works as before."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from sqlalchemy import MetaData, text
 
 from domain import errors
+from domain.memory import Source
 from store import database, schema, seal
 from store.effects import Effects
 from store.ledger import Entry, Ledger
+from store.memory import Fact, Memory
 from store.orders import Orders
 from store.schema import SealedJson, SealedWords
 from store.tasks import Tasks
 
 ONE, OTHER = seal.new_key("one"), seal.new_key("other")
 SECRET = "SENTINEL"
+NOW = datetime(2026, 12, 1, tzinfo=UTC)
 EFFECT = Entry("e1", "effect", "default", "r1", 1, 1, "send_email", "d", "s1.1-abc", {"body": SECRET}, "mail:r1:s1.1")
 TASK = {"title": f"Call {SECRET}", "source_id": "m1", "due": None, "notes": f"sealed:{SECRET}"}
 
@@ -56,6 +60,11 @@ async def fill(store) -> None:
     await effects.stumble("e1", f"it said {SECRET}")
     await Tasks(store, "default").create("k1", "r1", **TASK)
     await Orders(store, "default").ensure_samples()
+    memory = Memory(store, "default")
+    said = await memory.remember(
+        "r1", NOW, Fact("user_1", f"It was {SECRET}", "fact", Source(said_by="user"), "trusted")
+    )
+    await memory.edit(said["id"], NOW, text=f"It is {SECRET}")
 
 
 async def read(store) -> list[Any]:
@@ -68,6 +77,7 @@ async def read(store) -> list[Any]:
         await Tasks(store, "default").answer("k1"),
         await orders.customer("cus_sample_lindqvist"),
         await orders.order("1038"),
+        await Memory(store, "default").show(1),
     ]
 
 
@@ -80,7 +90,7 @@ async def test_with_keys_no_word_is_kept_in_clear_and_all_is_read(opened):
     assert SECRET not in kept
     assert "Mara" not in kept
     assert "Mara" in told
-    assert told.count(SECRET) == 7
+    assert told.count(SECRET) == 9
     for name in ("mail:r1:s1.1", "send_email", "s1.1-abc", "'m1'"):
         assert name in kept
 

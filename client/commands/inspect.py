@@ -1,4 +1,4 @@
-"""Commands that look: runs, show, steps, actions, transcript, tasks, replay. They need no worker."""
+"""Commands that look: runs, show, steps, actions, transcript, tasks, replay, export. They need no worker."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command()(transcript)
     app.command()(tasks)
     app.command("replay")(replay_run)
+    app.command("export")(export_run)
     app.command()(unseal)
 
 
@@ -81,6 +82,19 @@ def tasks(
 def replay_run(run_id: RunArgument, json: Json = False) -> None:
     """Replay a run's history against today's code: ok, or where they part ways (exit 1)."""
     common.run_async(_replay(run_id, json))
+
+
+def export_run(
+    run_id: RunArgument,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it to this file instead.")] = None,
+) -> None:
+    """Print all of a run as one JSON object: record, definition, steps, actions, decisions, costs.
+
+    It can be read without a server, and stands in clear, with encryption too.
+
+    Example: `dayflow export RUN --out run.json`
+    """
+    common.run_async(_export(run_id, out))
 
 
 def unseal(file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of the home.")]) -> None:
@@ -280,6 +294,21 @@ async def _replay(run_id: str, json: bool) -> None:
         output.say(f"{run_id}: today's code leaves its history: {divergence}")
     if divergence is not None:
         raise SystemExit(int(Exit.FAILED))
+
+
+async def _export(run_id: str, out: Path | None) -> None:
+    from client import export
+
+    _, dayflow = await common.connected()
+    exported = await export.run(dayflow, run_id)
+    if out is None:
+        output.as_json(exported)
+        return
+    try:
+        export.write(out, export.encode(exported))
+    except OSError as error:
+        output.fail(f"{out} cannot be written: {error.strerror}; name another --out")
+    output.say(f"{run_id}: {len(exported['steps'])} steps, {len(exported['actions'])} actions, in {out}")
 
 
 async def _state(run_id: str) -> "RunState":

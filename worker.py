@@ -43,15 +43,18 @@ async def host(
     from activities.model import Model
     from activities.people import People
     from activities.pull import Foresight, Transcripts
+    from activities.retention import Retention as Tidy
     from activities.runner import Runner
     from activities.tools import discover
-    from client import server
+    from client import export, schedule, server
+    from client.dayflow import TASK_QUEUE
     from store import database, streams
     from store.effects import Effects
     from store.ledger import Ledger
     from store.payloads import Answers
     from store.streams import Streams
     from workflows.agent_run import AgentRun
+    from workflows.retention import Retention
     from workflows.runner import CheckedRunner
 
     store = await database.connect(settings)
@@ -60,10 +63,13 @@ async def host(
     model = Model(settings, ledger, transcripts, Streams(streams.of(settings, store)))
     people = People(settings, Effects(store))
     agents = Agents(settings, store, tools, search_attributes=attributes)
+    if task_queue == TASK_QUEUE:
+        await schedule.keep(client, settings)
+    tidy = Tidy(settings, client, store, export.exporter(client))
     worker = Worker(
         client,
         task_queue=task_queue,
-        workflows=[AgentRun],
+        workflows=[AgentRun, Retention],
         workflow_runner=CheckedRunner(),
         activities=[
             agents.load,
@@ -72,6 +78,10 @@ async def host(
             people.check_authority,
             people.check_raise,
             people.resolve_effect,
+            tidy.plan,
+            tidy.find,
+            tidy.mark,
+            tidy.delete,
             *Runner(settings, store).activities(tools),
         ],
         interceptors=[Foresight(transcripts), Answers()],

@@ -1,11 +1,10 @@
 """One run in one JSON object that says all that is known of it, and can be read without a server."""
 
 import json
-import os
-import tempfile
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
+
+from temporalio.client import Client
 
 from client import chain
 from client.dayflow import Dayflow, Run
@@ -43,22 +42,18 @@ def of(executions: Sequence[Run]) -> dict[str, Any]:
     }
 
 
+def exporter(client: Client) -> Callable[[str], Awaitable[bytes]]:
+    """What gives the file of a run, for whoever has no typed client."""
+
+    async def exported(run_id: str) -> bytes:
+        return encode(await run(Dayflow(client), run_id))
+
+    return exported
+
+
 def encode(exported: dict[str, Any]) -> bytes:
     """As it stands in a file."""
     return json.dumps(exported, ensure_ascii=False, indent=2, default=str).encode(errors="replace") + b"\n"
-
-
-def write(path: Path, data: bytes) -> None:
-    """Write a file that its owner alone may read: whole, or not at all."""
-    number, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(number)
-        Path(temporary).replace(path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
 
 
 def _cost(price: Price | None, usage: Any) -> float | None:

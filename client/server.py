@@ -1,4 +1,4 @@
-"""What Dayflow needs of a Temporal server: its search attributes, and closed runs that stay for a while."""
+"""What Dayflow needs of a Temporal server: its search attributes, and closed runs that stay until they are deleted."""
 
 import logging
 from datetime import timedelta
@@ -11,7 +11,8 @@ from temporalio.api.workflowservice.v1 import UpdateNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-RETENTION = timedelta(days=30)
+# Closed runs are deleted by the workflow `Retention`, which knows what has to stay; this is but the last resort.
+RETENTION = timedelta(days=3650)
 ATTRIBUTES = {
     "DayflowAgent": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
     "DayflowStatus": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
@@ -41,7 +42,7 @@ async def register_search_attributes(client: Client) -> bool:
 
 
 async def keep_closed_runs(client: Client) -> None:
-    """Keep closed runs for 30 days; the embedded server would forget them after one."""
+    """Keep closed runs until they are deleted; the embedded server would forget them after one day."""
     keep = Duration()
     keep.FromTimedelta(RETENTION)
     config = NamespaceConfig(workflow_execution_retention_ttl=keep)

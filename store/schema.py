@@ -195,6 +195,17 @@ sources = Table(
     Column("calendar", Text),
 )
 
+# Runs that are to go: when their grace period began, and who keeps them.
+expiries = Table(
+    "expiries",
+    metadata,
+    Column("namespace", String(200), primary_key=True),
+    Column("run_id", String(1000), primary_key=True),
+    Column("noted_at", Utc, nullable=False),
+    Column("marked_at", Utc),
+    Column("kept_by", Words),
+)
+
 tasks = Table(
     "tasks",
     metadata,

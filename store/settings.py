@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from domain import agent, errors
 from domain.compaction import Summariser
+from domain.retention import Ages
 from store import seal
 from store.seal import Seal
 
@@ -56,6 +57,25 @@ class Settings(BaseSettings):
         ge=1_000,
         le=LARGEST_IN_HISTORY,
         description="payloads from this size on are kept there",
+    )
+    retention: Literal["on", "off"] = Field(
+        "on", alias="DAYFLOW_RETENTION", description="whether what is old is deleted, each day"
+    )
+    keep_runs: int = Field(30, alias="DAYFLOW_KEEP_RUNS_DAYS", ge=0, description="days that a closed run is kept")
+    keep_model_calls: int = Field(
+        30, alias="DAYFLOW_KEEP_MODEL_CALLS_DAYS", ge=0, description="days that the ledger keeps an answer of the model"
+    )
+    keep_effects: int = Field(
+        365, alias="DAYFLOW_KEEP_EFFECTS_DAYS", ge=1, description="days that the ledger keeps an effect and its key"
+    )
+    keep_payloads: int = Field(
+        30, alias="DAYFLOW_KEEP_PAYLOADS_DAYS", ge=1, description="days that a payload is kept which nothing refers to"
+    )
+    grace: int = Field(
+        7, alias="DAYFLOW_GRACE_DAYS", ge=0, description="days in which `dayflow retention --keep` saves an old run"
+    )
+    exports: Path | None = Field(
+        None, alias="DAYFLOW_EXPORTS", description="folder in which each deleted run leaves its export"
     )
     approvers: Path | None = Field(None, alias="DAYFLOW_APPROVERS", description="approvers file")
     events: int = Field(
@@ -107,7 +127,7 @@ class Settings(BaseSettings):
     imap_tls: Literal["starttls", "tls", "none"] = Field("tls", alias="IMAP_TLS", description="how it is secured")
     imap_sent: str = Field("Sent", alias="IMAP_SENT", description="the folder of sent mail")
 
-    @field_validator("home", "payloads", "inbox", "calendar", "sample_orders", "approvers", "sandbox_script")
+    @field_validator("home", "payloads", "exports", "inbox", "calendar", "sample_orders", "approvers", "sandbox_script")
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
         return path.expanduser().absolute() if path else None
@@ -156,6 +176,17 @@ class Settings(BaseSettings):
     def blobs(self) -> Path:
         """The folder of everything that is too large for a history."""
         return self.payloads or self.home / "payloads"
+
+    @property
+    def ages(self) -> Ages:
+        """For how many days each thing is kept."""
+        return Ages(
+            runs=self.keep_runs,
+            model_calls=self.keep_model_calls,
+            effects=self.keep_effects,
+            payloads=self.keep_payloads,
+            grace=self.grace,
+        )
 
     @property
     def sandbox_answers(self) -> bool:

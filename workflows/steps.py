@@ -14,6 +14,7 @@ from domain.decisions import Authority, Objection, Standing
 from domain.model import ModelAnswer, ModelCall
 from domain.raises import Raise
 from domain.request import LoadRequest
+from domain.retention import Batch, Done, Found, Look, Plan, Wanted
 from domain.tool import Preparation, Prepared, Read, ToolCall, ToolResult, ToolSpec
 
 HEARTBEAT = timedelta(seconds=5)
@@ -72,6 +73,10 @@ EFFECT_RETRIES = RetryPolicy(
     maximum_interval=timedelta(seconds=30),
     non_retryable_error_types=FINAL,
 )
+
+
+# One page of what is old; the whole of what histories refer to is read for a page of payloads.
+PAGE_ATTEMPT = timedelta(hours=1)
 
 
 async def load_agent(request: LoadRequest) -> Definition:
@@ -167,6 +172,60 @@ async def check_raise(asked: Raise) -> Objection:
         summary=cut(f"new limits by {asked.by}", SUMMARY_BYTES),
     )
     return objection
+
+
+async def plan_retention(wanted: Wanted) -> Plan:
+    """What a clean-up goes by."""
+    plan: Plan = await workflow.execute_activity(
+        "plan_retention",
+        wanted,
+        result_type=Plan,
+        start_to_close_timeout=LOOK_ATTEMPT,
+        retry_policy=LOAD_RETRIES,
+        summary="dry run" if wanted.dry_run else "how long each is kept",
+    )
+    return plan
+
+
+async def find_expired(look: Look) -> Found:
+    """A page of what may go."""
+    found: Found = await workflow.execute_activity(
+        "find_expired",
+        look,
+        result_type=Found,
+        start_to_close_timeout=PAGE_ATTEMPT,
+        heartbeat_timeout=HEARTBEAT,
+        retry_policy=LOAD_RETRIES,
+        summary=look.kind,
+    )
+    return found
+
+
+async def mark_expired(batch: Batch) -> Done:
+    """Let the grace period of runs begin."""
+    done: Done = await workflow.execute_activity(
+        "mark_expired",
+        batch,
+        result_type=Done,
+        start_to_close_timeout=LOOK_ATTEMPT,
+        retry_policy=LOAD_RETRIES,
+        summary=f"{len(batch.names)} {batch.kind}",
+    )
+    return done
+
+
+async def delete_expired(batch: Batch) -> Done:
+    """Delete what was found."""
+    done: Done = await workflow.execute_activity(
+        "delete_expired",
+        batch,
+        result_type=Done,
+        start_to_close_timeout=PAGE_ATTEMPT,
+        heartbeat_timeout=HEARTBEAT,
+        retry_policy=LOAD_RETRIES,
+        summary=f"{len(batch.names)} {batch.kind}",
+    )
+    return done
 
 
 def start_tool(call: ToolCall, tool: ToolSpec) -> "workflow.ActivityHandle[ToolResult]":

@@ -9,7 +9,7 @@ from client import chain, output
 from client.commands import common
 from client.output import Exit
 from domain import errors, views
-from store import seal, settings
+from store import files, seal, settings
 
 if TYPE_CHECKING:
     from client.dayflow import Run
@@ -305,7 +305,7 @@ async def _export(run_id: str, out: Path | None) -> None:
         output.as_json(exported)
         return
     try:
-        export.write(out, export.encode(exported))
+        files.write(out, export.encode(exported))
     except OSError as error:
         output.fail(f"{out} cannot be written: {error.strerror}; name another --out")
     output.say(f"{run_id}: {len(exported['steps'])} steps, {len(exported['actions'])} actions, in {out}")

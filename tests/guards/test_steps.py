@@ -5,6 +5,7 @@ import inspect
 import typing
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from temporalio import activity, workflow
@@ -15,6 +16,7 @@ from activities.model import Model
 from activities.once import CHECK_S
 from activities.people import People
 from activities.pull import Transcripts
+from activities.retention import Retention
 from activities.runner import Runner
 from activities.tools import discover
 from store.effects import Effects
@@ -32,6 +34,7 @@ def registered(tmp_path):
     """Every activity that a worker registers, by its name; the one that answers for missing tools has none."""
     settings = Settings(DAYFLOW_HOME=tmp_path)
     people = People(settings, Effects(None))
+    tidy = Retention(settings, SimpleNamespace(namespace="default"), None, None)
     model = Model(settings, Ledger(None), Transcripts(1), Streams(Files(tmp_path)))
     all_ = [
         Agents(settings, None, TOOLS, search_attributes=False).load,
@@ -40,6 +43,10 @@ def registered(tmp_path):
         people.check_authority,
         people.check_raise,
         people.resolve_effect,
+        tidy.plan,
+        tidy.find,
+        tidy.mark,
+        tidy.delete,
         *Runner(settings, None).activities(TOOLS),
     ]
     return {activity._Definition.must_from_callable(one).name: one for one in all_}
@@ -64,6 +71,10 @@ STEPS = [
     (steps.check_authority, ["check_authority"]),
     (steps.resolve_effect, ["resolve_effect"]),
     (steps.check_raise, ["check_raise"]),
+    (steps.plan_retention, ["plan_retention"]),
+    (steps.find_expired, ["find_expired"]),
+    (steps.mark_expired, ["mark_expired"]),
+    (steps.delete_expired, ["delete_expired"]),
     (steps.start_tool, list(TOOLS)),
 ]
 
@@ -114,7 +125,8 @@ def test_each_step_says_its_timeout_its_retries_its_result_and_its_summary():
 def test_steps_that_may_take_long_have_a_heartbeat():
     beating = [call for call in started(parse(steps)) if "heartbeat_timeout" in {word.arg for word in call.keywords}]
 
-    assert [ast.unparse(call.args[0]) for call in beating] == ["'call_model'", "'compact_transcript'", "call.tool"]
+    named = ["'call_model'", "'compact_transcript'", "'find_expired'", "'delete_expired'", "call.tool"]
+    assert [ast.unparse(call.args[0]) for call in beating] == named
 
 
 def test_a_check_that_hangs_is_given_up_before_its_step_is():

@@ -1,0 +1,252 @@
+"""The activities of a clean-up: what may go is found page by page, and then deleted by its name.
+
+Each may be done again: what is found stands in history before anything of it is deleted, so that a clean-up that was
+killed comes to the same end, with the same report.
+"""
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable, Collection
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+from temporalio import activity
+from temporalio.client import Client
+
+from activities.executions import Executions
+from activities.heartbeat import beating
+from domain import digest, errors, retention
+from domain.retention import Batch, Done, Found, Kind, Look, Mark, Plan, Verdict, Wanted
+from store import crash, files, payloads
+from store.blobs import Blobs
+from store.database import Database
+from store.expiry import Expiry
+from store.settings import Settings
+
+PAGE = 100
+PAGE_OF_ROWS = 500
+LONGEST_NAME = 200
+ANOTHER_NAMESPACE = "another namespace uses the same folder"
+
+Export = Callable[[str], Awaitable[bytes]]
+
+
+class Shelf(Protocol):
+    """One kind of things that expire. Another one, such as facts with an expiry, is an entry in `Retention` more."""
+
+    async def find(self, look: Look) -> Found:
+        """A page of what may go."""
+
+    async def delete(self, batch: Batch) -> Done:
+        """Let it go; what is gone already counts as gone."""
+
+
+class Runs:
+    """Runs and their histories."""
+
+    def __init__(self, settings: Settings, executions: Executions, expiry: Expiry, export: Export) -> None:
+        self._settings, self._executions, self._expiry, self._export = settings, executions, expiry, export
+
+    async def find(self, look: Look) -> Found:
+        """Runs that are closed for long, and hold nothing open."""
+        token = base64.b64decode(look.cursor) if look.cursor else None
+        page = await self._executions.closed(look.plan.before("runs"), PAGE, token)
+        found = Found(cursor=base64.b64encode(page.next).decode() if page.next else None)
+        for run, verdict in (await self.judged(page.runs, look.plan)).items():
+            match verdict:
+                case "due":
+                    found.due.append(run)
+                case "new":
+                    found.new.append(run)
+                case "open" | "young" | None:
+                    pass
+                case why:
+                    found.kept[why] = found.kept.get(why, 0) + 1
+        return found
+
+    async def delete(self, batch: Batch) -> Done:
+        """Leave the export of each, if asked, and delete it from the server; looked at once more before."""
+        done = Done()
+        for run, verdict in (await self.judged(batch.names, batch.plan)).items():
+            try:
+                if verdict == "due":
+                    done.exported += await self._leave_export(run)
+                    await self._executions.delete(run)
+                    crash.point("retention.deleted")
+            except (errors.DayflowError, OSError, TimeoutError) as error:
+                done.troubles[run] = str(error) or "the server still had it after it was deleted"
+                continue
+            if verdict in ("due", None):
+                await self._expiry.forget(run)
+                done.gone += 1
+        return done
+
+    async def gone(self, runs: Collection[str], plan: Plan) -> set[str]:
+        """Which of these runs the server has no more; in a dry run, also those that it would have no more."""
+        ends = (None, "due") if plan.dry_run else (None,)
+        return {run for run, verdict in (await self.judged(runs, plan)).items() if verdict in ends}
+
+    async def judged(self, runs: Collection[str], plan: Plan) -> dict[str, Verdict | None]:
+        """How it stands with each; None for one that the server has no more."""
+        marks, open_ = await self._expiry.marks(runs), await self._expiry.with_open_effects(runs)
+        verdicts: dict[str, Verdict | None] = {}
+        for run in dict.fromkeys(runs):
+            newest = await self._executions.newest(run)
+            mark, unsure = marks.get(run, Mark()), run in open_
+            verdicts[run] = retention.judge(newest.close_time, mark, plan, open_effects=unsure) if newest else None
+        return verdicts
+
+    async def _leave_export(self, run: str) -> int:
+        folder = self._settings.exports
+        if folder is None:
+            return 0
+        data, seal = await self._export(run), self._settings.seal
+        await asyncio.to_thread(_write, folder / file_name(run), seal.seal(data) if seal.on else data)
+        return 1
+
+
+class Calls:
+    """The ledger's rows of model calls."""
+
+    def __init__(self, runs: Runs, expiry: Expiry) -> None:
+        self._runs, self._expiry = runs, expiry
+
+    async def find(self, look: Look) -> Found:
+        """Rows that ended long ago, of runs that are gone."""
+        rows = await self._expiry.old_calls(look.plan.before("model_calls"), look.cursor or "", PAGE_OF_ROWS)
+        return await of_gone_runs(self._runs, look.plan, rows)
+
+    async def delete(self, batch: Batch) -> Done:
+        """Delete the rows."""
+        await self._expiry.delete_calls(batch.names)
+        return Done(gone=len(batch.names))
+
+
+class Effects:
+    """The ledger's rows of effects: the idempotency records. One that is begun or unknown never goes."""
+
+    def __init__(self, runs: Runs, expiry: Expiry) -> None:
+        self._runs, self._expiry = runs, expiry
+
+    async def find(self, look: Look) -> Found:
+        """Rows that ended long ago, of runs that are gone."""
+        rows = await self._expiry.old_effects(look.plan.before("effects"), look.cursor or "", PAGE_OF_ROWS)
+        return await of_gone_runs(self._runs, look.plan, rows)
+
+    async def delete(self, batch: Batch) -> Done:
+        """Delete the rows, and what the task store answered under their keys."""
+        await self._expiry.delete_effects(batch.names)
+        return Done(gone=len(batch.names))
+
+
+class Claims:
+    """Claims on run ids: free again when nothing is known of the run any more."""
+
+    def __init__(self, runs: Runs, expiry: Expiry) -> None:
+        self._runs, self._expiry = runs, expiry
+
+    async def find(self, look: Look) -> Found:
+        """Claims of runs that are gone, with all that the ledger had of them."""
+        ids = await self._expiry.old_claims(look.plan.before("claims"), look.cursor or "", PAGE_OF_ROWS)
+        return await of_gone_runs(self._runs, look.plan, [(run, run) for run in ids])
+
+    async def delete(self, batch: Batch) -> Done:
+        """Delete them."""
+        await self._expiry.delete_claims(batch.names)
+        return Done(gone=len(batch.names))
+
+
+class Payloads:
+    """Files of payloads, and of the whole of long results."""
+
+    def __init__(self, runs: Runs, executions: Executions, expiry: Expiry, blobs: Blobs) -> None:
+        self._runs, self._executions, self._expiry, self._blobs = runs, executions, expiry, blobs
+
+    async def find(self, look: Look) -> Found:
+        """Files that are old and that nothing refers to which the server still has."""
+        before, after = look.plan.before("payloads"), look.cursor or ""
+        old = await asyncio.to_thread(lambda: {one.name for one in self._blobs.all() if one.put_at < before})
+        old = {name for name in old if name > after}
+        if old and await self._expiry.other_namespaces():
+            return Found(kept={ANOTHER_NAMESPACE: len(old)})
+        if old:
+            old -= await self._referred(look.plan)
+        due = sorted(old)[:PAGE_OF_ROWS]
+        return Found(due=due, cursor=due[-1] if len(old) > len(due) else None)
+
+    async def delete(self, batch: Batch) -> Done:
+        """Delete them; one that was put again meanwhile stays."""
+        before = batch.plan.before("payloads")
+        gone = [await asyncio.to_thread(self._blobs.delete, name, before) for name in batch.names]
+        return Done(gone=sum(gone))
+
+    async def _referred(self, plan: Plan) -> set[str]:
+        referred: dict[str, set[str]] = {}
+        async for run, message in self._executions.told():
+            for found in payloads.references([message]):
+                referred.setdefault(run, set()).add(found.claim_data[payloads.SHA256])
+        going = await self._runs.gone(referred, plan) if plan.dry_run else set()
+        return {name for run, names in referred.items() if run not in going for name in names}
+
+
+class Retention:
+    """What a worker does for a clean-up."""
+
+    def __init__(self, settings: Settings, client: Client, database: Database, export: Export) -> None:
+        self._settings = settings
+        self._expiry = Expiry(database, client.namespace)
+        executions = Executions(client)
+        runs = Runs(settings, executions, self._expiry, export)
+        self._shelves: dict[Kind, Shelf] = {
+            "runs": runs,
+            "model_calls": Calls(runs, self._expiry),
+            "effects": Effects(runs, self._expiry),
+            "claims": Claims(runs, self._expiry),
+            "payloads": Payloads(runs, executions, self._expiry, Blobs(settings.blobs)),
+        }
+
+    @activity.defn(name="plan_retention")
+    async def plan(self, wanted: Wanted) -> Plan:
+        """What the clean-up goes by: what was asked for, and for the rest the settings of this worker."""
+        days = self._settings.ages.model_dump() | wanted.ages.model_dump(exclude_none=True)
+        return Plan(dry_run=wanted.dry_run, at=datetime.now(UTC), days=days)
+
+    @activity.defn(name="find_expired")
+    async def find(self, look: Look) -> Found:
+        """A page of what may go."""
+        async with beating():
+            return await self._shelves[look.kind].find(look)
+
+    @activity.defn(name="mark_expired")
+    async def mark(self, batch: Batch) -> Done:
+        """Let the grace period of runs begin."""
+        await self._expiry.mark(batch.names, batch.plan.at)
+        return Done()
+
+    @activity.defn(name="delete_expired")
+    async def delete(self, batch: Batch) -> Done:
+        """Delete what was found."""
+        async with beating():
+            return await self._shelves[batch.kind].delete(batch)
+
+
+async def of_gone_runs(runs: Runs, plan: Plan, rows: list[tuple[str, str]]) -> Found:
+    """What belongs to runs that are gone, from one page of names, each with its run."""
+    gone = await runs.gone({run for _, run in rows}, plan)
+    cursor = rows[-1][0] if len(rows) == PAGE_OF_ROWS else None
+    return Found(due=[name for name, run in rows if run in gone], cursor=cursor)
+
+
+def file_name(run: str) -> str:
+    """The file of a run's export: its id, as far as a file can be called so."""
+    name = quote(run, safe=" @+=,")
+    if len(name) > LONGEST_NAME or name.startswith("."):
+        name = f"{name.lstrip('.')[:LONGEST_NAME]}-{digest.sha256(run)[:12]}"
+    return f"{name}.json"
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    files.write(path, data)

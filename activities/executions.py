@@ -13,10 +13,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from domain import errors
 
-RUNS = 'WorkflowType = "AgentRun"'
 # The server deletes in the background; it is asked again after this long.
-LOOKS_EVERY_S = 0.05
-GONE_WITHIN_S = 20.0
+LOOKS_EVERY_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -33,9 +31,10 @@ class Executions:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def closed(self, before: datetime, size: int, token: bytes | None) -> Page:
-        """Runs with an execution that was closed before; those that went on in another one are told by that one."""
-        query = f'{RUNS} AND ExecutionStatus != "ContinuedAsNew" AND CloseTime < "{before.isoformat()}"'
+    async def closed(self, kind: str, before: datetime, size: int, token: bytes | None) -> Page:
+        """Workflows of a type that were closed before; an execution that went on in another one is told by that one."""
+        old = f'CloseTime < "{before.isoformat()}"'
+        query = f'WorkflowType = "{kind}" AND ExecutionStatus != "ContinuedAsNew" AND {old}'
         found = self._client.list_workflows(query, page_size=size, next_page_token=token)
         await found.fetch_next_page()
         return Page(list(dict.fromkeys(one.id for one in found.current_page or ())), found.next_page_token or None)
@@ -50,18 +49,20 @@ class Executions:
             raise
 
     async def delete(self, run_id: str) -> None:
-        """Delete all closed executions of a run, the newest last; it is gone when this returns."""
+        """Let the server delete all executions of a closed run, the newest last; `gone` waits for it."""
         newest = await self.newest(run_id)
         if newest and newest.close_time is None:
             raise errors.Again("it goes on again, and stays")
         others = [one.run_id async for one in self._of(run_id) if newest is None or one.run_id != newest.run_id]
         for execution in [*others, *([newest.run_id] if newest else [])]:
             await self._delete(run_id, execution)
-        async with asyncio.timeout(GONE_WITHIN_S):
-            while True:
-                if await self.newest(run_id) is None:
-                    return
-                await asyncio.sleep(LOOKS_EVERY_S)
+
+    async def gone(self, run_id: str) -> None:
+        """Wait until the server has a run no more; seen: up to ten seconds, however many are deleted at once."""
+        while True:
+            if await self.newest(run_id) is None:
+                return
+            await asyncio.sleep(LOOKS_EVERY_S)
 
     async def told(self) -> AsyncIterator[tuple[str, Message]]:
         """Everything that the server still has of any workflow, with its id: memos, and the events of histories."""

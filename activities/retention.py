@@ -27,6 +27,7 @@ from store.settings import Settings
 
 PAGE = 100
 PAGE_OF_ROWS = 500
+GONE_WITHIN_S = 60.0
 LONGEST_NAME = 200
 ANOTHER_NAMESPACE = "another namespace uses the same folder"
 
@@ -52,7 +53,7 @@ class Runs:
     async def find(self, look: Look) -> Found:
         """Runs that are closed for long, and hold nothing open."""
         token = base64.b64decode(look.cursor) if look.cursor else None
-        page = await self._executions.closed(look.plan.before("runs"), PAGE, token)
+        page = await self._executions.closed("AgentRun", look.plan.before("runs"), PAGE, token)
         found = Found(cursor=base64.b64encode(page.next).decode() if page.next else None)
         for run, verdict in (await self.judged(page.runs, look.plan)).items():
             match verdict:
@@ -68,20 +69,19 @@ class Runs:
 
     async def delete(self, batch: Batch) -> Done:
         """Leave the export of each, if asked, and delete it from the server; looked at once more before."""
-        done = Done()
+        done, left = Done(), []
         for run, verdict in (await self.judged(batch.names, batch.plan)).items():
             try:
                 if verdict == "due":
-                    done.exported += await self._leave_export(run)
+                    await self._leave_export(run)
                     await self._executions.delete(run)
                     crash.point("retention.deleted")
-            except (errors.DayflowError, OSError, TimeoutError) as error:
-                done.troubles[run] = str(error) or "the server still had it after it was deleted"
+            except (errors.DayflowError, OSError) as error:
+                done.troubles[run] = str(error)
                 continue
-            if verdict in ("due", None):
-                await self._expiry.forget(run)
-                done.gone += 1
-        return done
+            left += [run] if verdict in ("due", None) else []
+        done.exported = sum(self._has_export(run) for run in left)
+        return await vanished(self._executions, left, done, self._expiry)
 
     async def gone(self, runs: Collection[str], plan: Plan) -> set[str]:
         """Which of these runs the server has no more; in a dry run, also those that it would have no more."""
@@ -98,13 +98,13 @@ class Runs:
             verdicts[run] = retention.judge(newest.close_time, mark, plan, open_effects=unsure) if newest else None
         return verdicts
 
-    async def _leave_export(self, run: str) -> int:
-        folder = self._settings.exports
-        if folder is None:
-            return 0
-        data, seal = await self._export(run), self._settings.seal
-        await asyncio.to_thread(_write, folder / file_name(run), seal.seal(data) if seal.on else data)
-        return 1
+    async def _leave_export(self, run: str) -> None:
+        if folder := self._settings.exports:
+            data, seal = await self._export(run), self._settings.seal
+            await asyncio.to_thread(_write, folder / file_name(run), seal.seal(data) if seal.on else data)
+
+    def _has_export(self, run: str) -> bool:
+        return self._settings.exports is not None and (self._settings.exports / file_name(run)).exists()
 
 
 class Calls:
@@ -191,6 +191,24 @@ class Payloads:
         return {name for run, names in referred.items() if run not in going for name in names}
 
 
+class Reports:
+    """Clean-ups of long ago, whose results are their reports."""
+
+    def __init__(self, executions: Executions, expiry: Expiry) -> None:
+        self._executions, self._expiry = executions, expiry
+
+    async def find(self, look: Look) -> Found:
+        """Those that were closed long ago."""
+        page = await self._executions.closed("Retention", look.plan.before("reports"), PAGE, None)
+        return Found(due=page.runs)
+
+    async def delete(self, batch: Batch) -> Done:
+        """Delete them from the server."""
+        for name in batch.names:
+            await self._executions.delete(name)
+        return await vanished(self._executions, batch.names, Done(), self._expiry)
+
+
 class Retention:
     """What a worker does for a clean-up."""
 
@@ -204,6 +222,7 @@ class Retention:
             "model_calls": Calls(runs, self._expiry),
             "effects": Effects(runs, self._expiry),
             "claims": Claims(runs, self._expiry),
+            "reports": Reports(executions, self._expiry),
             "payloads": Payloads(runs, executions, self._expiry, Blobs(settings.blobs)),
         }
 
@@ -230,6 +249,19 @@ class Retention:
         """Delete what was found."""
         async with beating():
             return await self._shelves[batch.kind].delete(batch)
+
+
+async def vanished(executions: Executions, names: list[str], done: Done, expiry: Expiry) -> Done:
+    """Wait until the server has none of these any more; the rest is for the next clean-up."""
+    try:
+        async with asyncio.timeout(GONE_WITHIN_S):
+            for name in names:
+                await executions.gone(name)
+                await expiry.forget(name)
+                done.gone += 1
+    except TimeoutError:
+        done.troubles |= dict.fromkeys(names[done.gone :], "it is deleted, and the server still has it")
+    return done
 
 
 async def of_gone_runs(runs: Runs, plan: Plan, rows: list[tuple[str, str]]) -> Found:

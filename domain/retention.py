@@ -8,12 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from domain import errors, request
 
 # What is kept, each for its own time; in this order, because what comes later is kept for what comes before.
-Kind = Literal["runs", "model_calls", "effects", "claims", "payloads"]
-KINDS: tuple[Kind, ...] = ("runs", "model_calls", "effects", "claims", "payloads")
+Kind = Literal["runs", "model_calls", "effects", "claims", "reports", "payloads"]
+KINDS: tuple[Kind, ...] = ("runs", "model_calls", "effects", "claims", "reports", "payloads")
 # How it stands with a run: open or young is no case for retention, `new` enters its grace period, `due` may go.
 Verdict = Literal["open", "young", "new", "in grace", "due", "kept by a person", "an effect is open"]
 # Of what cannot be deleted, and of runs that enter their grace period, a report names so many.
 NAMED = 50
+# Days that the report of a clean-up is kept.
+REPORTS = 90
 
 EXAMPLE = '{"dry_run": true, "ages": {"runs": 30}}'
 
@@ -26,6 +28,7 @@ class Ages(BaseModel):
     runs: float | None = Field(None, ge=0)
     model_calls: float | None = Field(None, ge=0)
     effects: float | None = Field(None, ge=0)
+    reports: float | None = Field(None, ge=0)
     payloads: float | None = Field(None, ge=0)
     grace: float | None = Field(None, ge=0)
 

@@ -12,7 +12,7 @@ import tzlocal
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from domain import agent, errors
+from domain import agent, errors, retention
 from domain.compaction import Summariser
 from domain.retention import Ages
 from store import seal
@@ -184,6 +184,7 @@ class Settings(BaseSettings):
             runs=self.keep_runs,
             model_calls=self.keep_model_calls,
             effects=self.keep_effects,
+            reports=retention.REPORTS,
             payloads=self.keep_payloads,
             grace=self.grace,
         )

@@ -16,6 +16,7 @@ LABELS = {
     "model_calls": "model calls in the ledger",
     "effects": "effects in the ledger, with their keys",
     "claims": "claims on run ids",
+    "reports": "reports of clean-ups",
     "payloads": "payload files",
 }
 
@@ -87,7 +88,8 @@ def _show(report: "Report", json: bool) -> None:
         output.as_json(report.model_dump(mode="json"))
         return
     plan = report.plan
-    output.say(f"{'dry run, nothing was deleted' if plan.dry_run else 'clean-up'} of {plan.at:%Y-%m-%d %H:%M} UTC")
+    at = f"{plan.at:%Y-%m-%d %H:%M} UTC"
+    output.say(f"dry run at {at}: nothing was deleted" if plan.dry_run else f"clean-up at {at}")
     columns = ("what", "older than", "would go" if plan.dry_run else "gone", "enter grace", "stay though old")
     output.table(columns, [_cells(report, kind) for kind in report.kinds])
     runs = report.kinds["runs"]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from homes import Home, running, until
 from refunds import Refund, approve, asked, begin
-from script import call, conversation, create_task, play, say, unique
+from script import call, conversation, create_task, play, say, unique, use
 from temporalio.client import Client, WorkflowFailureError
-from witness import ends, rows, start
+from witness import ends, look, rows, start
 from workers import working
 
 from client.converter import converter
@@ -19,6 +19,8 @@ from store.blobs import Blobs
 from store.payloads import references
 
 COUNT = 30
+# Steps of the one closed run that went through several executions, and of each of the others.
+LONG, SHORT = 20, 2
 OLD_AT_ONCE = {"runs": 0, "model_calls": 0, "payloads": 0, "grace": 0}
 QUEUE = "tidy"
 
@@ -46,7 +48,7 @@ class Tidied:
 def tidied(tmp_path_factory, sample_orders):
     """30 closed runs, an open approval, an open unknown, and an unknown whose run was cancelled."""
     folder = tmp_path_factory.mktemp("home")
-    settings = {"DAYFLOW_PAYLOAD_BYTES": "1000", "DAYFLOW_SAMPLE_ORDERS": str(sample_orders)}
+    settings = {"DAYFLOW_PAYLOAD_BYTES": "1000", "DAYFLOW_EVENTS": "60", "DAYFLOW_SAMPLE_ORDERS": str(sample_orders)}
     with running(Home(folder, **settings, DAYFLOW_EXPORTS=str(folder / "exports"))) as home:
         waiting, unknown, cancelled = Refund("waiting"), Refund("unknown"), Refund("cancelled")
         closed = populated(home, waiting, unknown, cancelled)
@@ -68,7 +70,7 @@ def tidied(tmp_path_factory, sample_orders):
 def populated(home: Home, waiting: Refund, unknown: Refund, cancelled: Refund) -> list[str]:
     """The runs as they stand before; the ids of those that are closed, and hold nothing open."""
     closed = [unique("closed") for _ in range(COUNT)]
-    play(home, *(conversation(task, call(create_task(task)), say("That is all.")) for task in closed))
+    play(home, *(talk(task, LONG if task == closed[0] else SHORT) for task in closed))
     lost = [{"kind": "stored", "times": "all", "match": one.order.charge} for one in (unknown, cancelled)]
     home.sandbox("PUT", "/sandbox/payments/faults", lost)
     with working(home, "dayflow") as worker:
@@ -81,12 +83,22 @@ def populated(home: Home, waiting: Refund, unknown: Refund, cancelled: Refund) -
             approve(home, refund.run_id, asked(home, refund)["action_id"])
         for task in closed:
             ends(home, task)
+        assert len(look(home, closed[0]).other_executions) > 1
+        home.dayflow("reset", closed[1], "--at", "2")
+        until("it was reset", lambda: look(home, closed[1]).other_executions)
+        ends(home, closed[1])
         for refund in (unknown, cancelled):
             ends(home, refund.run_id, "awaiting_resolution", seconds=90)
         home.dayflow("cancel", cancelled.run_id)
         ends(home, cancelled.run_id, "cancelled")
         asked(home, waiting)
     return closed
+
+
+def talk(task: str, steps: int) -> Any:
+    """A run that creates one task, and has so many steps."""
+    reads = [call(use("read_tasks", {"status": f"unheard-of {n}"})) for n in range(steps - 2)]
+    return conversation(task, call(create_task(task)), *reads, say("That is all."))
 
 
 def begun(home: Home, *, dry_run: bool = False, **ages: float) -> str:
@@ -125,7 +137,7 @@ async def client(home: Home) -> Client:
 def state(home: Home) -> dict[str, Any]:
     """All that is kept: the server's runs, the ledger's rows by run and kind, payloads, and what is referred to."""
 
-    async def look() -> tuple[set[str], set[str]]:
+    async def kept() -> tuple[set[str], set[str]]:
         runs, referred = set(), set()
         connected = await client(home)
         async for one in connected.list_workflows():
@@ -135,7 +147,7 @@ def state(home: Home) -> dict[str, Any]:
             referred |= {found.claim_data["sha256"] for found in references(told)}
         return runs, referred
 
-    runs, referred = asyncio.run(look())
+    runs, referred = asyncio.run(kept())
     ledger = Counter((row["run_id"], row["kind"]) for row in rows(home, "SELECT * FROM ledger"))
     return {
         "runs": runs,
@@ -150,7 +162,7 @@ def test_a_dry_run_says_exactly_what_a_clean_up_then_does(tidied):
     went = {kind: tally["gone"] for kind, tally in tidied.report["kinds"].items()}
 
     assert would["runs"] == went["runs"] == COUNT
-    assert would["model_calls"] == went["model_calls"] == 2 * COUNT
+    assert would["model_calls"] == went["model_calls"] == LONG + (COUNT - 1) * SHORT
     assert would["effects"] == went["effects"] == would["claims"] == went["claims"] == 0
     assert went["payloads"] >= would["payloads"] > 0
 
@@ -180,16 +192,19 @@ def test_a_second_clean_up_finds_nothing_more(tidied):
         "model_calls": 0,
         "effects": 0,
         "claims": 0,
+        "reports": 0,
     }
 
 
 def test_each_deleted_run_left_its_export(tidied):
+    assert tidied.report["kinds"]["runs"]["exported"] == COUNT
     files = sorted((tidied.home.path / "exports").iterdir())
 
     assert [file.name for file in files] == sorted(f"{run}.json" for run in tidied.closed)
     for file in files:
         told = json.loads(file.read_text("utf-8"))
-        assert (told["record"]["status"], len(told["steps"]), len(told["actions"])) == ("done", 2, 1)
+        steps = LONG if told["run_id"] == tidied.closed[0] else SHORT
+        assert (told["record"]["status"], len(told["steps"]), len(told["actions"])) == ("done", steps, steps - 1)
 
 
 def test_effects_and_claims_go_by_their_own_age_and_an_unknown_one_never(tidied):
@@ -229,10 +244,38 @@ def test_an_expiry_is_undone_in_its_grace_period(tidied):
     clean_up(home, runs=0, grace=0)
 
     assert home.show(one)["status"] == "done"
-    until("it is gone", lambda: "there is no run" in home.dayflow("show", other, code=None).stderr)
+    assert "there is no run" in home.dayflow("show", other, code=2).stderr
     home.dayflow("retention", "--unkeep", one)
-    clean_up(home, runs=0, grace=0)
-    assert "there is no run" in home.dayflow("show", one, code=2).stderr
+    assert clean_up(home, dry_run=True, runs=0, grace=0)["kinds"]["runs"]["due"] == 1
+
+
+def test_the_command_prints_what_would_go_and_what_went(tidied):
+    would = tidied.home.dayflow("retention", "--dry-run").stdout
+    last = tidied.home.dayflow("retention", "--last").stdout
+    both = tidied.home.dayflow("retention", "--dry-run", "--last", code=2).stderr
+
+    assert "nothing was deleted" in would
+    assert "closed runs" in would
+    assert last == would
+    assert "take one of" in both
+
+
+def test_two_clean_ups_at_once_come_to_the_same_end(tidied):
+    home, tasks = tidied.home, [unique("twice") for _ in range(5)]
+    play(home, *(conversation(task, say("That is all.")) for task in tasks))
+    with working(home, "dayflow"):
+        for task in tasks:
+            start(home, task, {"agent": "brief", "task": task})
+        for task in tasks:
+            ends(home, task)
+
+    for one in [begun(home, **OLD_AT_ONCE) for _ in range(2)]:
+        assert result(home, one)["kinds"]["runs"]["troubles"] == {}
+
+    found = state(home)
+    assert not found["runs"] & set(tasks)
+    assert {tidied.unknown.run_id, tidied.cancelled.run_id} <= found["runs"]
+    assert found["referred"] <= found["payloads"]
 
 
 def test_an_input_that_cannot_be_used_deletes_nothing_and_says_what_is_wrong(tidied):

@@ -31,7 +31,8 @@ GONE_WITHIN_S = 60.0
 LONGEST_NAME = 200
 ANOTHER_NAMESPACE = "another namespace uses the same folder"
 
-Export = Callable[[str], Awaitable[bytes]]
+# The file of a run, and whether it has all executions of the run.
+Export = Callable[[str], Awaitable[tuple[bytes, bool]]]
 
 
 class Shelf(Protocol):
@@ -76,6 +77,8 @@ class Runs:
                     await self._leave_export(run)
                     await self._executions.delete(run)
                     crash.point("retention.deleted")
+            except errors.NotFound:
+                pass  # another clean-up deletes it just now
             except (errors.DayflowError, OSError) as error:
                 done.troubles[run] = str(error)
                 continue
@@ -100,8 +103,9 @@ class Runs:
 
     async def _leave_export(self, run: str) -> None:
         if folder := self._settings.exports:
-            data, seal = await self._export(run), self._settings.seal
-            await asyncio.to_thread(_write, folder / file_name(run), seal.seal(data) if seal.on else data)
+            (data, whole), seal = await self._export(run), self._settings.seal
+            if whole or not self._has_export(run):  # what is half deleted must not take the place of the whole
+                await asyncio.to_thread(_write, folder / file_name(run), seal.seal(data) if seal.on else data)
 
     def _has_export(self, run: str) -> bool:
         return self._settings.exports is not None and (self._settings.exports / file_name(run)).exists()

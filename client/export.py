@@ -42,11 +42,12 @@ def of(executions: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def exporter(client: Client) -> Callable[[str], Awaitable[bytes]]:
-    """What gives the file of a run, for whoever has no typed client."""
+def exporter(client: Client) -> Callable[[str], Awaitable[tuple[bytes, bool]]]:
+    """What gives the file of a run, and whether it is whole, for whoever has no typed client."""
 
-    async def exported(run_id: str) -> bytes:
-        return encode(await run(Dayflow(client), run_id))
+    async def exported(run_id: str) -> tuple[bytes, bool]:
+        found = await run(Dayflow(client), run_id)
+        return encode(found), found["whole"]
 
     return exported
 

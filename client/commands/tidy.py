@@ -1,5 +1,6 @@
 """The command that cleans up: retention, its dry run, its last report, and what people keep."""
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -78,7 +79,7 @@ async def _keep(run_id: str, by: str | None) -> None:
     async with common.store(settings) as store:
         await Expiry(store, dayflow.client.namespace).keep(run_id, by)
     if by:
-        output.say(f"{run_id} is kept, whatever its age, until `dayflow retention --unkeep {run_id}`.")
+        output.say(f"{run_id} is kept, whatever its age, until `dayflow retention --unkeep {shlex.quote(run_id)}`.")
     else:
         output.say(f"{run_id} is kept no longer than other runs.")
 

@@ -109,9 +109,14 @@ def tool(destination, safety="key", reconcile=True, deadline_s=FOR_LONG, **more)
     )
 
 
+def step(key):
+    """Each key is of an action of its own."""
+    return 1 if key == KEY else 2
+
+
 def call(key=KEY, grant=None, **arguments):
     return ToolCall(
-        step=1,
+        step=step(key),
         position=1,
         action_id="s1.1-abcdef",
         tool="pay",
@@ -182,7 +187,7 @@ def prepare(runner, environment):
 
     async def prepare(one, key=KEY, **arguments):
         wanted = Preparation(
-            step=1,
+            step=step(key),
             position=1,
             action_id="s1.1-abcdef",
             tool="pay",
@@ -604,6 +609,16 @@ async def test_what_another_action_holds_is_a_conflict_and_nothing_is_sent(act, 
     assert destination.sent == [KEY]
     assert (result.outcome, result.attempts, result.intent) == ("conflict", 0, "pay:5")
     assert result.conflict == Conflict(run_id="b1", action_id="s1.1-abcdef")
+
+
+async def test_what_was_done_in_the_same_place_under_an_edit_is_no_other_action(act, prepare):
+    await act(intended(Destination()))
+    here = call(KEY_2).model_copy(update={"step": 1})
+
+    result = await act(intended(Destination()), here)
+
+    assert result.outcome == "changed arguments"
+    assert result.conflict == Conflict(run_id="b1", action_id="s1.1-abcdef", changed=True)
 
 
 async def test_a_person_who_saw_the_conflict_may_have_it_done_again(act):

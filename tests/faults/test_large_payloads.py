@@ -45,7 +45,7 @@ TASKS = {name: unique("large") for name in LARGE}
 @pytest.fixture(scope="module")
 def begun(home: Home) -> Iterator[Home]:
     """All runs, begun side by side on one worker."""
-    play(home, *(conversation(TASKS[name], *turns) for name, (turns, _) in LARGE.items()))
+    play(home, *({**conversation(TASKS[name], *turns), "turn_by": "step"} for name, (turns, _) in LARGE.items()))
     with working(home, QUEUE, host=mischief.host) as worker:
         for task in TASKS.values():
             start(home, task, {"agent": "brief", "task": task, "limits": {"tokens": 5_000_000}}, QUEUE)
@@ -207,7 +207,7 @@ def described(home: Home, run_id: str) -> str:
 
 
 def test_a_state_of_more_than_two_megabytes_is_handed_over(new_home):
-    home, task = new_home(DAYFLOW_EVENTS="60"), unique("carried")
+    home, task = new_home(DAYFLOW_EVENTS="60", DAYFLOW_COMPACT_AT="100000000"), unique("carried")
     play(home, conversation(task, *[reads(*[f"some,{n}.{m}" for m in range(5)]) for n in range(9)], DONE))
     start(home, task, {"agent": "brief", "task": task, "limits": {"tokens": 50_000_000}}, task)
     with working(home, task, host=mischief.host) as worker:

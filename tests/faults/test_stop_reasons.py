@@ -15,7 +15,7 @@ DONE = say("That is all.")
 def plays(home: Home, *turns, status="done", reason=None) -> Witness:
     """A run that meets these turns and ends like this; it kept every invariant on its way."""
     task = unique("stop-reason")
-    play(home, conversation(task, *turns))
+    play(home, {**conversation(task, *turns), "turn_by": "step"})
     start(home, task, {"agent": "brief", "task": task})
     return stands(home, task, status, reason)
 

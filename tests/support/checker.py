@@ -170,6 +170,8 @@ def tokens_add_up(seen: Witness) -> None:
     """
     if any(request.fault for request in seen.requests):
         return
+    if any(one["by"] == "model" for one in seen.record["compactions"]):  # its requests are not among these
+        return
     told = [request.outcome["usage"] for request in seen.requests if request.outcome and "usage" in request.outcome]
     totals = seen.record["totals"]
     for name in ("input_tokens", "output_tokens"):

@@ -8,11 +8,12 @@ ifndef LIVE
 QUIET := env -u ANTHROPIC_API_KEY -u ANTHROPIC_AUTH_TOKEN -u ANTHROPIC_BASE_URL
 endif
 
-.PHONY: help install demo test check fix bench clean
+.PHONY: help install demo test test-long check fix bench clean
 
 help:
 	@echo "make demo     set up, and write the brief of a sample day (LIVE=1 spends your ANTHROPIC_API_KEY)"
 	@echo "make test     set up, and run the tests"
+	@echo "make test-long  the tests that take minutes each"
 	@echo "make install  set up: a .venv here, with pinned versions"
 	@echo "make check    ruff, mypy"
 	@echo "make fix      let ruff mend what it can"
@@ -36,7 +37,10 @@ demo: install
 	@echo "Stop it with: $(BIN)/dayflow down"
 
 test: install
-	$(QUIET) $(BIN)/pytest -q -n 2 --dist loadfile
+	$(QUIET) $(BIN)/pytest -q -n 2 --dist loadfile -m "not long"
+
+test-long: install
+	$(QUIET) $(BIN)/pytest -q -m long
 
 check: install
 	$(BIN)/ruff check .

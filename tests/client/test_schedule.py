@@ -72,7 +72,8 @@ async def test_switched_off_there_is_none_and_switched_on_there_is_one_again(cli
     assert spec(await described(client))[0] == [3]
 
 
-def test_what_the_schedule_starts_goes_by_the_settings_of_the_worker_and_leaves_its_report(home):
+def test_what_the_schedule_starts_goes_by_the_settings_of_the_worker_and_leaves_its_report(new_home):
+    home = new_home()
     with working(home, "dayflow", DAYFLOW_KEEP_RUNS_DAYS="41") as worker:
         worker.ready()
         home.temporal("schedule", "trigger", "--schedule-id", schedule.ID)

@@ -40,13 +40,13 @@ def told_lines(said: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("options", "lines"), [((), 0), (("-v",), 1)], ids=["quiet", "verbose"])
-def test_what_is_tried_again_is_one_line_at_the_most_and_its_trace_is_in_the_log(home, options, lines):
+def test_what_is_tried_again_is_one_line_at_the_most_and_its_trace_is_in_the_log(new_home, options, lines):
+    home = new_home()
     task = unique("overloaded")
     home.sandbox("PUT", "/sandbox/faults", [OVERLOADED | {"match": task}])
 
     said = told_lines(home.dayflow("run", "brief", task, *options).stderr)
 
-    home.sandbox("DELETE", "/sandbox/faults")
     assert len(said) == lines
     for line in said:
         assert line.startswith("call_model, attempt 1: model down: the Messages API answered 529")

@@ -18,6 +18,8 @@ from client.converter import converter
 from store.blobs import Blobs
 from store.payloads import references
 
+pytestmark = pytest.mark.long
+
 COUNT = 30
 # Steps of the one closed run that went through several executions, and of each of the others.
 LONG, SHORT = 20, 2

@@ -104,7 +104,7 @@ class Definition(BaseModel):
     simulated: bool = False
     events: int | None = EVENTS
     compact_at: int | None = None
-    keep_last: int = 1
+    keep_last: Annotated[int, Field(ge=1)] = 1
     summariser: Summariser = "rules"
 
     @property

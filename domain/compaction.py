@@ -106,7 +106,7 @@ def cut(messages: list[Message], keep_last: int) -> int | None:
     said = [n for n, message in enumerate(messages) if message["role"] == "assistant"]
     if len(said) <= keep_last:
         return None
-    end = said[-keep_last] if keep_last else len(messages)
+    end = said[-keep_last]
     return end if end > 2 else None
 
 

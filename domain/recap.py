@@ -45,9 +45,9 @@ def due(state: RunState, now: datetime, *, full: bool = False) -> Compact | None
 
 def _long(state: RunState) -> bool:
     most, skipped = state.frozen().compact_at, [one for one in state.compactions[-1:] if one.skipped]
-    if most is None or not _worth(state.transcript.messages):
+    if most is None or state.context <= max([most, *(int(one.tokens * GROWN) for one in skipped)]):
         return False
-    return state.context > max([most, *(int(one.tokens * GROWN) for one in skipped)])
+    return _worth(state.transcript.messages)
 
 
 def _worth(messages: list[Message]) -> bool:

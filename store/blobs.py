@@ -4,13 +4,13 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from domain import errors
+from store import files
 
 
 @dataclass(frozen=True)
@@ -84,15 +84,7 @@ class Blobs:
     def _write(self, target: Path, data: bytes) -> None:
         for folder in (self.folder, target.parent):  # the mode is that of the last one alone
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        number, temporary = tempfile.mkstemp(dir=target.parent, prefix=f"{target.name}.")
-        try:
-            with os.fdopen(number, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(number)
-            Path(temporary).replace(target)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        files.write(target, data, unfinished=f"{target.name}.")
         _sync(target.parent)
 
 

@@ -12,14 +12,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from homes import BIN
 from temporalio import activity
 from temporalio.client import WorkflowHandle
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
-from client.converter import CONVERTER
 from domain.agent import Definition, Limits, Rule
 from domain.decisions import Authority, Objection
 from domain.model import ModelAnswer, ModelCall
@@ -32,15 +29,6 @@ from workflows.runner import CheckedRunner
 OPEN_S = 3 * 24 * 3600.0
 LEAD = "lead@example.com"
 TOOL = ToolSpec(name="pay", description="", input_schema={}, declares=Effect(safety="key"))
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server() -> AsyncIterator[WorkflowEnvironment]:
-    """Temporal's test server, whose clock jumps to the next timer."""
-    async with await WorkflowEnvironment.start_time_skipping(
-        data_converter=CONVERTER, test_server_existing_path=str(BIN / "temporal-test-server")
-    ) as env:
-        yield env
 
 
 @dataclass

@@ -13,14 +13,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from homes import BIN
+from asked import until
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
-from client.converter import CONVERTER
 from domain.agent import Definition, Limits, Rule
 from domain.decisions import Authority, Objection
 from domain.model import ModelAnswer, ModelCall
@@ -42,15 +40,6 @@ SMALL, LAST = Usage(input_tokens=100, output_tokens=44), Usage(input_tokens=130,
 END = Usage(input_tokens=190, output_tokens=10)
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server() -> AsyncIterator[WorkflowEnvironment]:
-    """Temporal's test server, whose clock jumps to the next timer."""
-    async with await WorkflowEnvironment.start_time_skipping(
-        data_converter=CONVERTER, test_server_existing_path=str(BIN / "temporal-test-server")
-    ) as env:
-        yield env
 
 
 @dataclass
@@ -169,14 +158,6 @@ async def running(env: WorkflowEnvironment, world: World) -> AsyncIterator[Run]:
     """A run of this world, and its worker."""
     async with working(env.client, world):
         yield await begin(env.client, world)
-
-
-async def until(handle: Run, look: Callable[[Any], Any], query: str = "record") -> Any:
-    """Wait until the record, or what else is asked for, is as wanted."""
-    async with asyncio.timeout(30):
-        while not look(answer := await handle.query(query)):  # noqa: ASYNC110  a query is all that there is
-            await asyncio.sleep(0.02)
-    return answer
 
 
 def stands(reason: str) -> Callable[[Any], bool]:

@@ -15,15 +15,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from homes import BIN
+from asked import until
 from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import CancelledError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
-from client.converter import CONVERTER
 from domain.agent import Definition, Limits, Rule
 from domain.decisions import UNKNOWN_ACTION, Authority, Objection, Standing
 from domain.model import ModelAnswer, ModelCall
@@ -46,15 +44,6 @@ Calls = list[tuple[str, dict[str, Any]]]
 Run = WorkflowHandle[Any, Any]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def server() -> AsyncIterator[WorkflowEnvironment]:
-    """Temporal's test server, whose clock jumps to the next timer."""
-    async with await WorkflowEnvironment.start_time_skipping(
-        data_converter=CONVERTER, test_server_existing_path=str(BIN / "temporal-test-server")
-    ) as env:
-        yield env
 
 
 def open_gate() -> asyncio.Event:
@@ -207,14 +196,6 @@ async def running(env: WorkflowEnvironment, world: World) -> AsyncIterator[Run]:
     """A run of this world, and its worker."""
     async with working(env.client, world):
         yield await begin(env.client, world)
-
-
-async def until(handle: Run, look: Callable[[Any], Any], query: str = "record") -> Any:
-    """Wait until the record, or what else is asked for, is as wanted."""
-    async with asyncio.timeout(30):
-        while not look(answer := await handle.query(query)):  # noqa: ASYNC110  a query is all that there is
-            await asyncio.sleep(0.02)
-    return answer
 
 
 async def happened(what: Callable[[], Any]) -> None:

@@ -6,8 +6,8 @@ killed comes to the same end, with the same report.
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Collection
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
@@ -17,13 +17,15 @@ from temporalio.client import Client
 
 from activities.executions import Executions
 from activities.heartbeat import beating
-from domain import digest, errors, retention
+from domain import digest, errors, memory, retention
 from domain.retention import Batch, Done, Found, Kind, Look, Mark, Plan, Verdict, Wanted
-from store import crash, files, payloads
+from store import crash, files, payloads, streams
 from store.blobs import Blobs
 from store.database import Database
 from store.expiry import Expiry
+from store.memory import Memory
 from store.settings import Settings
+from store.streams import Channel
 
 PAGE = 100
 PAGE_OF_ROWS = 500
@@ -33,10 +35,12 @@ ANOTHER_NAMESPACE = "another namespace uses the same folder"
 
 # The file of a run, and whether it has all executions of the run.
 Export = Callable[[str], Awaitable[tuple[bytes, bool]]]
+# A page of rows with their runs: older than, behind this one, so many. A row of a person has no run.
+Old = Callable[[datetime, str, int], Awaitable[Sequence[tuple[str, str | None]]]]
 
 
 class Shelf(Protocol):
-    """One kind of things that expire. Another one, such as facts with an expiry, is an entry in `Retention` more."""
+    """One kind of things that expire. Another one is an entry in `Retention` more."""
 
     async def find(self, look: Look) -> Found:
         """A page of what may go."""
@@ -57,15 +61,8 @@ class Runs:
         page = await self._executions.closed("AgentRun", look.plan.before("runs"), PAGE, token)
         found = Found(cursor=base64.b64encode(page.next).decode() if page.next else None)
         for run, verdict in (await self.judged(page.runs, look.plan)).items():
-            match verdict:
-                case "due":
-                    found.due.append(run)
-                case "new":
-                    found.new.append(run)
-                case "open" | "young" | None:
-                    pass
-                case why:
-                    found.kept[why] = found.kept.get(why, 0) + 1
+            if verdict:
+                found.sort(run, verdict)
         return found
 
     async def delete(self, batch: Batch) -> Done:
@@ -111,55 +108,69 @@ class Runs:
         return self._settings.exports is not None and (self._settings.exports / file_name(run)).exists()
 
 
-class Calls:
-    """The ledger's rows of model calls."""
+class Rows:
+    """Rows of the store that are old, of runs that are gone."""
 
-    def __init__(self, runs: Runs, expiry: Expiry) -> None:
-        self._runs, self._expiry = runs, expiry
-
-    async def find(self, look: Look) -> Found:
-        """Rows that ended long ago, of runs that are gone."""
-        rows = await self._expiry.old_calls(look.plan.before("model_calls"), look.cursor or "", PAGE_OF_ROWS)
-        return await of_gone_runs(self._runs, look.plan, rows)
-
-    async def delete(self, batch: Batch) -> Done:
-        """Delete the rows."""
-        await self._expiry.delete_calls(batch.names)
-        return Done(gone=len(batch.names))
-
-
-class Effects:
-    """The ledger's rows of effects: the idempotency records. One that is begun or unknown never goes."""
-
-    def __init__(self, runs: Runs, expiry: Expiry) -> None:
-        self._runs, self._expiry = runs, expiry
+    def __init__(self, runs: Runs, old: Old, delete: Callable[[Sequence[str]], Awaitable[None]]) -> None:
+        self._runs, self._old, self._delete = runs, old, delete
 
     async def find(self, look: Look) -> Found:
-        """Rows that ended long ago, of runs that are gone."""
-        rows = await self._expiry.old_effects(look.plan.before("effects"), look.cursor or "", PAGE_OF_ROWS)
-        return await of_gone_runs(self._runs, look.plan, rows)
-
-    async def delete(self, batch: Batch) -> Done:
-        """Delete the rows, and what the task store answered under their keys."""
-        await self._expiry.delete_effects(batch.names)
-        return Done(gone=len(batch.names))
-
-
-class Claims:
-    """Claims on run ids: free again when nothing is known of the run any more."""
-
-    def __init__(self, runs: Runs, expiry: Expiry) -> None:
-        self._runs, self._expiry = runs, expiry
-
-    async def find(self, look: Look) -> Found:
-        """Claims of runs that are gone, with all that the ledger had of them."""
-        ids = await self._expiry.old_claims(look.plan.before("claims"), look.cursor or "", PAGE_OF_ROWS)
-        return await of_gone_runs(self._runs, look.plan, [(run, run) for run in ids])
+        """Those of one page of rows that are old."""
+        rows = await self._old(look.plan.before(look.kind), look.cursor or "", PAGE_OF_ROWS)
+        gone = await self._runs.gone({run for _, run in rows if run is not None}, look.plan)
+        cursor = rows[-1][0] if len(rows) == PAGE_OF_ROWS else None
+        return Found(due=[name for name, run in rows if run is None or run in gone], cursor=cursor)
 
     async def delete(self, batch: Batch) -> Done:
         """Delete them."""
-        await self._expiry.delete_claims(batch.names)
+        await self._delete(batch.names)
         return Done(gone=len(batch.names))
+
+
+class Entries:
+    """Entries of memory, by their ids: taken out at their end, deleted when nobody can put them back any more."""
+
+    def __init__(self, kept: Memory) -> None:
+        self._memory = kept
+
+    async def find(self, look: Look) -> Found:
+        """Those that time has done something to."""
+        now = look.plan.at
+        page = await self._memory.aged(now, int(look.cursor or 0), PAGE_OF_ROWS)
+        found = Found(cursor=str(page[-1].id) if len(page) == PAGE_OF_ROWS else None)
+        for entry in page:
+            found.sort(str(entry.id), retention.judge_entry(entry, now))
+        return found
+
+    async def mark(self, names: Sequence[str], at: datetime) -> None:
+        """Take them out."""
+        await self._memory.expire([int(name) for name in names], at)
+
+    async def delete(self, batch: Batch) -> Done:
+        """Delete them with what they said before; one that was put back meanwhile stays."""
+        return Done(gone=await self._memory.clear([int(name) for name in batch.names], batch.plan.at))
+
+
+class Streams:
+    """What models said to whoever watched, and no call of the same run has removed; by the run."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    async def find(self, look: Look) -> Found:
+        """Runs of which nothing was said for long."""
+        old = sorted(await self._old(look.plan, look.cursor or ""))
+        due = old[:PAGE_OF_ROWS]
+        return Found(due=due, cursor=due[-1] if len(old) > len(due) else None)
+
+    async def delete(self, batch: Batch) -> Done:
+        """Remove what was said; what a run says again meanwhile stays."""
+        for run in await self._old(batch.plan) & set(batch.names):
+            await self._channel.remove(run)
+        return Done(gone=len(set(batch.names) - await self._old(batch.plan)))
+
+    async def _old(self, plan: Plan, after: str = "") -> set[str]:
+        return {run for run in await self._channel.old(plan.before("streams")) if run > after}
 
 
 class Payloads:
@@ -218,23 +229,30 @@ class Retention:
 
     def __init__(self, settings: Settings, client: Client, database: Database, export: Export) -> None:
         self._settings = settings
-        self._expiry = Expiry(database, client.namespace)
-        executions = Executions(client)
-        runs = Runs(settings, executions, self._expiry, export)
+        expiry, executions = Expiry(database, client.namespace), Executions(client)
+        runs, entries = Runs(settings, executions, expiry, export), Entries(Memory(database, client.namespace))
         self._shelves: dict[Kind, Shelf] = {
             "runs": runs,
-            "model_calls": Calls(runs, self._expiry),
-            "effects": Effects(runs, self._expiry),
-            "claims": Claims(runs, self._expiry),
-            "reports": Reports(executions, self._expiry),
-            "payloads": Payloads(runs, executions, self._expiry, Blobs(settings.blobs)),
+            "model_calls": Rows(runs, expiry.old_calls, expiry.delete_calls),
+            "effects": Rows(runs, expiry.old_effects, expiry.delete_effects),
+            "memory_commits": Rows(runs, expiry.old_commits, expiry.delete_commits),
+            "claims": Rows(runs, expiry.old_claims, expiry.delete_claims),
+            "memory": entries,
+            "streams": Streams(streams.of(settings, database)),
+            "reports": Reports(executions, expiry),
+            "payloads": Payloads(runs, executions, expiry, Blobs(settings.blobs)),
+        }
+        self._marks: dict[Kind, Callable[[Sequence[str], datetime], Awaitable[None]]] = {
+            "runs": expiry.mark,
+            "memory": entries.mark,
         }
 
     @activity.defn(name="plan_retention")
     async def plan(self, wanted: Wanted) -> Plan:
         """What the clean-up goes by: what was asked for, and for the rest the settings of this worker."""
         days = self._settings.ages.model_dump() | wanted.ages.model_dump(exclude_none=True)
-        return Plan(dry_run=wanted.dry_run, at=datetime.now(UTC), days=days)
+        days |= {"memory": memory.GRACE.days, "streams": streams.KEPT.days}
+        return Plan(dry_run=wanted.dry_run, at=_now(), days=days)
 
     @activity.defn(name="find_expired")
     async def find(self, look: Look) -> Found:
@@ -244,15 +262,19 @@ class Retention:
 
     @activity.defn(name="mark_expired")
     async def mark(self, batch: Batch) -> Done:
-        """Let the grace period of runs begin."""
-        await self._expiry.mark(batch.names, batch.plan.at)
-        return Done()
+        """Let the grace period of these begin: now, however long ago they were found."""
+        async with beating():
+            await self._marks[batch.kind](batch.names, _now())
+            crash.point("retention.marked")
+            return Done()
 
     @activity.defn(name="delete_expired")
     async def delete(self, batch: Batch) -> Done:
         """Delete what was found."""
         async with beating():
-            return await self._shelves[batch.kind].delete(batch)
+            done = await self._shelves[batch.kind].delete(batch)
+            crash.point("retention.cleared")
+            return done
 
 
 async def vanished(executions: Executions, names: list[str], done: Done, expiry: Expiry) -> Done:
@@ -268,19 +290,17 @@ async def vanished(executions: Executions, names: list[str], done: Done, expiry:
     return done
 
 
-async def of_gone_runs(runs: Runs, plan: Plan, rows: list[tuple[str, str]]) -> Found:
-    """What belongs to runs that are gone, from one page of names, each with its run."""
-    gone = await runs.gone({run for _, run in rows}, plan)
-    cursor = rows[-1][0] if len(rows) == PAGE_OF_ROWS else None
-    return Found(due=[name for name, run in rows if run in gone], cursor=cursor)
-
-
 def file_name(run: str) -> str:
     """The file of a run's export: its id, as far as a file can be called so."""
     name = quote(run, safe=" @+=,")
     if len(name) > LONGEST_NAME or name.startswith("."):
         name = f"{name.lstrip('.')[:LONGEST_NAME]}-{digest.sha256(run)[:12]}"
     return f"{name}.json"
+
+
+def _now() -> datetime:
+    """The server's time: a machine whose clock is wrong lets nothing expire."""
+    return activity.info().started_time
 
 
 def _write(path: Path, data: bytes) -> None:

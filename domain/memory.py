@@ -106,16 +106,6 @@ class Entry(BaseModel):
     ended_as: Ended | None = None
 
 
-class Report(BaseModel):
-    """What a round of expiry did, by the entries' ids. deleted: their grace is over, and nobody can put them back."""
-
-    model_config = ConfigDict(frozen=True)
-
-    at: datetime
-    expired: list[int] = []
-    deleted: list[int] = []
-
-
 class Terms(NamedTuple):
     """When a person looks at an entry again, and when it ends by itself."""
 

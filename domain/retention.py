@@ -1,18 +1,21 @@
 """Retention: what may go when, and the report of what went. Nothing that is open, or that nobody is sure of, may."""
 
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from domain import errors, request
+from domain import errors, memory, request
+from domain.memory import Entry
 
 # What is kept, each for its own time; in this order, because what comes later is kept for what comes before.
-Kind = Literal["runs", "model_calls", "effects", "claims", "reports", "payloads"]
-KINDS: tuple[Kind, ...] = ("runs", "model_calls", "effects", "claims", "reports", "payloads")
-# How it stands with a run: open or young is no case for retention, `new` enters its grace period, `due` may go.
-Verdict = Literal["open", "young", "new", "in grace", "due", "kept by a person", "an effect is open"]
-# Of what cannot be deleted, and of runs that enter their grace period, a report names so many.
+Kind = Literal["runs", "model_calls", "effects", "memory_commits", "claims", "memory", "streams", "reports", "payloads"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+# How it stands with a thing: open or young is no case for retention, `new` enters its grace period, `due` may go.
+Verdict = Literal[
+    "open", "young", "due for a review", "new", "in grace", "due", "kept by a person", "an effect is open"
+]
+# Of what cannot be deleted, enters its grace period or is due for a review, a report names so many.
 NAMED = 50
 # Days that the report of a clean-up is kept.
 REPORTS = 90
@@ -28,6 +31,7 @@ class Ages(BaseModel):
     runs: float | None = Field(None, ge=0)
     model_calls: float | None = Field(None, ge=0)
     effects: float | None = Field(None, ge=0)
+    memory_commits: float | None = Field(None, ge=0)
     reports: float | None = Field(None, ge=0)
     payloads: float | None = Field(None, ge=0)
     grace: float | None = Field(None, ge=0)
@@ -43,17 +47,25 @@ class Wanted(BaseModel):
 
 
 class Plan(BaseModel):
-    """What a clean-up goes by from its beginning to its end. at: when it began."""
+    """What a clean-up goes by from its beginning to its end. at: when it began, by the clock of the server.
+
+    kinds: what it looks at; a worker that knows more of them replays it as it was.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     dry_run: bool
     at: datetime
     days: dict[str, float]
+    kinds: tuple[Kind, ...] = KINDS
+
+    def age(self, kind: Kind) -> float:
+        """The days that it is kept. A claim on a run id is kept for the effects that were done under it."""
+        return self.days["effects" if kind == "claims" else kind]
 
     def before(self, kind: Kind) -> datetime:
-        """What is older than this may go. A claim on a run id is kept for the effects that were done under it."""
-        return self.at - timedelta(days=self.days["effects" if kind == "claims" else kind])
+        """What is older than this may go."""
+        return self.at - timedelta(days=self.age(kind))
 
     @property
     def marked_before(self) -> datetime:
@@ -77,12 +89,29 @@ class Look(BaseModel):
 
 
 class Found(BaseModel):
-    """What a page has. due: may go now. new: runs whose grace period begins. kept: how many stay, by their reason."""
+    """What a page has. due: may go now. new: their grace period begins. kept: how many stay, by their reason.
+
+    review: those that a person should look at.
+    """
 
     due: list[str] = []
     new: list[str] = []
+    review: list[str] = []
     kept: dict[str, int] = {}
     cursor: str | None = None
+
+    def sort(self, name: str, verdict: Verdict) -> None:
+        """Put a name where its verdict leads."""
+        match verdict:
+            case "due":
+                self.due.append(name)
+            case "new":
+                self.new.append(name)
+            case "open" | "young":
+                pass
+            case why:
+                self.kept[why] = self.kept.get(why, 0) + 1
+                self.review += [name] if why == "due for a review" else []
 
 
 class Batch(BaseModel):
@@ -110,6 +139,7 @@ class Tally(BaseModel):
     entered_grace: int = 0
     kept: dict[str, int] = {}
     named: list[str] = []
+    review: list[str] = []
     troubles: dict[str, str] = {}
 
     def saw(self, found: Found) -> None:
@@ -117,6 +147,7 @@ class Tally(BaseModel):
         self.due += len(found.due)
         self.entered_grace += len(found.new)
         self.named = [*self.named, *found.new][:NAMED]
+        self.review = [*self.review, *found.review][:NAMED]
         for why, count in found.kept.items():
             self.kept[why] = self.kept.get(why, 0) + count
 
@@ -158,3 +189,14 @@ def judge(closed_at: datetime | None, mark: Mark, plan: Plan, *, open_effects: b
     if mark.marked_at is None or mark.marked_at < closed_at:
         return "new"
     return "due" if mark.marked_at <= plan.marked_before else "in grace"
+
+
+def judge_entry(entry: Entry, at: datetime) -> Verdict:
+    """How it stands with an entry of memory: at its end it is taken out, which its grace period undoes."""
+    if memory.is_gone(entry, at):
+        return "due"
+    if entry.ended:
+        return "in grace"
+    if not memory.is_live(entry, at):
+        return "new"
+    return "due for a review" if memory.is_due(entry, at) else "young"

@@ -22,7 +22,9 @@ POINTS: dict[str, str] = {
     "mail.accepted": "after the mail server took a mail, before its copy goes into Sent",
     "effect.committed": "after the effect, before the ledger's `done`",
     "effect.done": "after the ledger's `done`, before the result is recorded",
+    "retention.marked": "after a grace period has begun, before that is recorded",
     "retention.deleted": "after a run that was old is deleted from the server, before that is recorded",
+    "retention.cleared": "after all of a page is deleted, before that is recorded",
 }
 
 _passed: Counter[str] = Counter()

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from domain.retention import Mark
 from store.database import Database
-from store.schema import claims, expiries, ledger, sources, task_commits
+from store.schema import claims, expiries, ledger, memory_commits, sources, task_commits
 
 # What an effect's row may say when it goes: whether it happened is certain.
 SETTLED = ("done", "failed")
@@ -61,13 +61,22 @@ class Expiry:
         """The same for effects of which it is certain whether they happened."""
         return await self._old(_effect() & ledger.c.status.in_(SETTLED), before, after, limit)
 
-    async def old_claims(self, before: datetime, after: str, limit: int) -> list[str]:
-        """Run ids that were claimed before, and under which the ledger has nothing any more."""
+    async def old_commits(self, before: datetime, after: str, limit: int) -> list[tuple[str, str | None]]:
+        """Key and run of what memory committed before; a person has no run, and one of an open effect stays."""
+        mine, key = memory_commits.c.namespace == self._namespace, memory_commits.c.idempotency_key
+        unsure = select(ledger.c.key).where(ledger.c.key == key, ledger.c.status.not_in(SETTLED))
+        old = mine & (memory_commits.c.committed_at < before) & (key > after) & ~unsure.exists()
+        wanted = select(key, memory_commits.c.run_id).where(old).order_by(key).limit(limit)
+        async with self._database.reading() as connection:
+            return [(row.idempotency_key, row.run_id) for row in await connection.execute(wanted)]
+
+    async def old_claims(self, before: datetime, after: str, limit: int) -> list[tuple[str, str]]:
+        """Run ids that were claimed before, and under which the ledger has nothing any more; twice, as run and name."""
         rows = select(ledger.c.key).where(ledger.c.namespace == self._namespace, ledger.c.run_id == claims.c.run_id)
         mine = (claims.c.namespace == self._namespace) & (claims.c.claimed_at < before) & (claims.c.run_id > after)
         wanted = select(claims.c.run_id).where(mine, ~rows.exists()).order_by(claims.c.run_id).limit(limit)
         async with self._database.reading() as connection:
-            return list((await connection.execute(wanted)).scalars())
+            return [(run, run) for run in (await connection.execute(wanted)).scalars()]
 
     async def delete_calls(self, keys: Sequence[str]) -> None:
         """Delete the rows of model calls."""
@@ -82,6 +91,11 @@ class Expiry:
             left = select(ledger.c.key).where(ledger.c.key == task_commits.c.idempotency_key)
             answers = task_commits.c.idempotency_key.in_(keys) & ~left.exists()
             await connection.execute(delete(task_commits).where(answers))
+
+    async def delete_commits(self, keys: Sequence[str]) -> None:
+        """Delete what memory has noted under these keys; the entries stay."""
+        async with self._database.transaction(*keys) as connection:
+            await connection.execute(delete(memory_commits).where(memory_commits.c.idempotency_key.in_(keys)))
 
     async def delete_claims(self, runs: Sequence[str]) -> None:
         """Let run ids be used again."""

@@ -1,15 +1,16 @@
 """The memory store: entries of a namespace, what they said before, and one commit for each key."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Row, delete, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, Row, delete, func, insert, literal, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from domain import digest, errors
 from domain import memory as rules
-from domain.memory import Entry, Kind, Report, Source, Trust
+from domain.memory import Entry, Kind, Source, Trust
 from store.database import Database
 from store.schema import ledger, memory, memory_commits, memory_versions
 
@@ -163,23 +164,26 @@ class Memory:
             await self._write(connection, entry)
             return entry
 
-    async def expire(self, now: datetime) -> Report:
-        """Take out what has come to its end, delete what was taken out so long ago that its grace is over."""
-        expired: list[int] = []
-        deleted: list[int] = []
-        mine = memory.c.namespace == self._namespace
+    async def aged(self, now: datetime, after: int, limit: int) -> list[Entry]:
+        """Entries with their review or their end behind them, by their ids; as of `_times`."""
+        unused = func.coalesce(memory.c.last_used, memory.c.changed) <= now - rules.UNUSED_FOR
+        over = or_(memory.c.ended.is_not(None), memory.c.review_after <= now, memory.c.expires <= now, unused)
         async with self._database.reading() as connection:
-            scopes = (await connection.execute(select(memory.c.scope).where(mine).distinct())).scalars().all()
-        for scope in sorted(scopes):
-            async with self._database.transaction(self._lock(scope)) as connection:
-                entries = await self._of(connection, scope)
-                for entry in entries:
-                    after = rules.expired(entry, now)
-                    if after != entry:
-                        await self._write(connection, after)
-                        expired.append(entry.id)
-                deleted += await self._delete(connection, [one.id for one in entries if rules.is_gone(one, now)])
-        return Report(at=now, expired=expired, deleted=deleted)
+            return await self._times(connection, over, memory.c.id > after, limit=limit)
+
+    async def expire(self, entry_ids: Collection[int], now: datetime) -> None:
+        """Take out those whose end has come; it is done once, however often it is asked for."""
+        async with self._held(entry_ids) as (connection, entries):
+            for entry in entries:
+                if (after := rules.expired(entry, now)) != entry:
+                    await self._write(connection, after)
+
+    async def clear(self, entry_ids: Collection[int], now: datetime) -> int:
+        """Delete those that nobody can put back any more; how many of all these are no more."""
+        async with self._held(entry_ids) as (connection, entries):
+            over = [entry.id for entry in entries if rules.is_gone(entry, now)]
+            await self._delete(connection, over)
+        return len(entry_ids) - len(entries) + len(over)
 
     async def undo(self, entry_ids: Iterable[int], now: datetime) -> list[Entry]:
         """Put back what was taken out; what is not out is left as it is, and what is deleted is an error."""
@@ -283,10 +287,27 @@ class Memory:
         new = entry.model_dump(include={"last_used", "review_after", "expires", "ended", "ended_as"})
         await connection.execute(update(memory).where(memory.c.id == entry.id).values(**new))
 
-    async def _delete(self, connection: AsyncConnection, entry_ids: Sequence[int]) -> Sequence[int]:
+    async def _delete(self, connection: AsyncConnection, entry_ids: Sequence[int]) -> None:
         await connection.execute(delete(memory_versions).where(memory_versions.c.entry_id.in_(entry_ids)))
         await connection.execute(delete(memory).where(memory.c.id.in_(entry_ids)))
-        return entry_ids
+
+    @asynccontextmanager
+    async def _held(self, entry_ids: Collection[int]) -> AsyncIterator[tuple[AsyncConnection, list[Entry]]]:
+        """Those of these entries that there are, and nobody else changes them meanwhile."""
+        these = memory.c.id.in_(entry_ids)
+        async with self._database.reading() as connection:
+            scopes = {entry.namespace for entry in await self._times(connection, these)}
+        async with self._database.transaction(*map(self._lock, sorted(scopes))) as connection:
+            yield connection, await self._times(connection, these)
+
+    async def _times(
+        self, connection: AsyncConnection, *which: ColumnElement[bool], limit: int | None = None
+    ) -> list[Entry]:
+        """Entries without what they say: time goes on for them also where nobody has their key."""
+        columns = [literal("").label("text"), *(one for one in memory.c if one.name not in ("text", "words"))]
+        wanted = select(*columns).where(memory.c.namespace == self._namespace, *which)
+        rows = (await connection.execute(wanted.order_by(memory.c.id).limit(limit))).all()
+        return [_entry(row) for row in rows]
 
     async def _of(self, connection: AsyncConnection, scope: str, *more: ColumnElement[bool]) -> list[Entry]:
         mine = (memory.c.namespace == self._namespace) & (memory.c.scope == scope)

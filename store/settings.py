@@ -68,6 +68,9 @@ class Settings(BaseSettings):
     keep_effects: int = Field(
         365, alias="DAYFLOW_KEEP_EFFECTS_DAYS", ge=1, description="days that the ledger keeps an effect and its key"
     )
+    keep_memory_commits: int = Field(
+        30, alias="DAYFLOW_KEEP_MEMORY_COMMITS_DAYS", ge=1, description="days that the memory store knows a call again"
+    )
     keep_payloads: int = Field(
         30, alias="DAYFLOW_KEEP_PAYLOADS_DAYS", ge=1, description="days that a payload is kept which nothing refers to"
     )
@@ -184,6 +187,7 @@ class Settings(BaseSettings):
             runs=self.keep_runs,
             model_calls=self.keep_model_calls,
             effects=self.keep_effects,
+            memory_commits=self.keep_memory_commits,
             reports=retention.REPORTS,
             payloads=self.keep_payloads,
             grace=self.grace,

@@ -2,7 +2,7 @@
 
 No run reads them, and nothing that goes wrong with them harms one. Each attempt has its own: a file in the home, or
 rows of the store where `DAYFLOW_DATABASE_URL` names one for many machines. It goes when its answer is in the ledger,
-when the run's next call begins, or with age.
+when the run's next call begins, or with age, by the nightly clean-up.
 """
 
 import asyncio
@@ -10,14 +10,13 @@ import base64
 import json
 import logging
 import os
-import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from sqlalchemy import and_, delete, insert, not_, select
+from sqlalchemy import and_, delete, func, insert, not_, select
 
 from domain import errors
 from domain.model import Attempt, Event
@@ -32,7 +31,6 @@ PATIENCE_S = 1.0
 MOST_BYTES = 2_000_000
 # What nobody removed: attempts of runs that were killed and never went on.
 KEPT = timedelta(days=1)
-SWEPT_EVERY_S = 3600.0
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +61,8 @@ class Channel(Protocol):
     async def remove(self, run: str, *, only: Attempt | None = None, but: Attempt | None = None) -> None:
         """Remove a run's streams: that one alone, or all but that one."""
 
-    async def sweep(self, before: datetime) -> None:
-        """Remove what is older, of whatever run."""
+    async def old(self, before: datetime) -> set[str]:
+        """The runs of which nothing was said since."""
 
 
 class Files:
@@ -88,9 +86,9 @@ class Files:
         if (self._root / run).is_dir():
             await asyncio.to_thread(self._remove, run, only, but)
 
-    async def sweep(self, before: datetime) -> None:
+    async def old(self, before: datetime) -> set[str]:
         """By the time of the last write."""
-        await asyncio.to_thread(self._sweep, before.timestamp())
+        return await asyncio.to_thread(self._old, before.timestamp())
 
     def _path(self, run: str, attempt: Attempt) -> Path:
         return self._root / run / f"{attempt.step}.{attempt.ask}.{attempt.attempt}.jsonl"
@@ -119,14 +117,13 @@ class Files:
         with suppress(OSError):  # another attempt's file is in it, or it never was
             (self._root / run).rmdir()
 
-    def _sweep(self, before: float) -> None:
-        for path in self._root.glob("*/*.jsonl"):
-            with suppress(FileNotFoundError):
-                if path.lstat().st_mtime < before:
-                    path.unlink()
-        for folder in self._root.glob("*"):
-            with suppress(OSError):
-                folder.rmdir()
+    def _old(self, before: float) -> set[str]:
+        found = set()
+        for folder in self._root.glob("*/"):
+            with suppress(OSError):  # its answer came just now
+                if max(path.lstat().st_mtime for path in (folder, *folder.iterdir())) < before:
+                    found.add(folder.name)
+        return found
 
 
 class Rows:
@@ -166,18 +163,17 @@ class Rows:
         """The rows; nothing is locked where there are none."""
         mine = _is(run, only) if only else streams.c.run == run
         wanted = and_(mine, not_(_is(run, but))) if but else mine
-        await self._delete(wanted)
-
-    async def sweep(self, before: datetime) -> None:
-        """By the time of each write."""
-        await self._delete(streams.c.at < before)
-
-    async def _delete(self, wanted: Any) -> None:
         async with self._database.reading() as connection:
             if (await connection.execute(select(streams.c.n).where(wanted).limit(1))).first() is None:
                 return
         async with self._database.transaction(cheap=True) as connection:
             await connection.execute(delete(streams).where(wanted))
+
+    async def old(self, before: datetime) -> set[str]:
+        """By the time of the last write."""
+        wanted = select(streams.c.run).group_by(streams.c.run).having(func.max(streams.c.at) < before)
+        async with self._database.reading() as connection:
+            return set((await connection.execute(wanted)).scalars())
 
 
 class Sealed:
@@ -186,7 +182,7 @@ class Sealed:
     def __init__(self, channel: Channel, seal: Seal) -> None:
         self._channel, self._seal = channel, seal
         self.rest = channel.rest
-        self.remove, self.sweep = channel.remove, channel.sweep
+        self.remove, self.old = channel.remove, channel.old
 
     async def append(self, run: str, attempt: Attempt, written: int, lines: bytes) -> None:
         """All lines of a write in one."""
@@ -276,12 +272,11 @@ class Streams:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._swept_at: float | None = None
 
     @asynccontextmanager
     async def voice(self, run: str, attempt: Attempt, model: str) -> AsyncIterator[Voice]:
         """The stream of an attempt that begins; what the attempts before it said is removed meanwhile."""
-        tidying = asyncio.create_task(_harmless(self._tidy(run, attempt)))
+        tidying = asyncio.create_task(_harmless(self._channel.remove(run, but=attempt)))
         voice = Voice(self._channel, run, attempt)
         voice.say({"type": "begin", **attempt._asdict(), "model": model, "at": datetime.now(UTC).isoformat()})
         try:
@@ -289,12 +284,6 @@ class Streams:
         finally:
             await voice.close()
             await tidying
-
-    async def _tidy(self, run: str, attempt: Attempt) -> None:
-        await self._channel.remove(run, but=attempt)
-        if self._swept_at is None or time.monotonic() - self._swept_at > SWEPT_EVERY_S:
-            self._swept_at = time.monotonic()
-            await self._channel.sweep(datetime.now(UTC) - KEPT)
 
 
 class Tail:

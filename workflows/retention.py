@@ -26,7 +26,7 @@ class Retention:
             raise ApplicationError(str(error), type="refused") from None
         report = Report(plan=await steps.plan_retention(wanted))
         pages = 0
-        for kind in retention.KINDS:
+        for kind in report.plan.kinds:
             cursor, first = None, True
             while first or cursor:
                 if pages == MOST_PAGES:

@@ -202,12 +202,13 @@ async def find_expired(look: Look) -> Found:
 
 
 async def mark_expired(batch: Batch) -> Done:
-    """Let the grace period of runs begin."""
+    """Let the grace period of these begin."""
     done: Done = await workflow.execute_activity(
         "mark_expired",
         batch,
         result_type=Done,
         start_to_close_timeout=LOOK_ATTEMPT,
+        heartbeat_timeout=HEARTBEAT,
         retry_policy=LOAD_RETRIES,
         summary=f"{len(batch.names)} {batch.kind}",
     )

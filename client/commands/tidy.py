@@ -16,9 +16,17 @@ LABELS = {
     "runs": "closed runs",
     "model_calls": "model calls in the ledger",
     "effects": "effects in the ledger, with their keys",
+    "memory_commits": "calls that memory knows again",
     "claims": "claims on run ids",
+    "memory": "entries of memory that were taken out",
+    "streams": "words of models, for watchers",
     "reports": "reports of clean-ups",
     "payloads": "payload files",
+}
+# What has a grace period: how many days of it the plan names, and the command that saves it in this time.
+UNDONE: dict[Any, tuple[str, str]] = {
+    "runs": ("grace", "dayflow retention --keep RUN"),
+    "memory": ("memory", "dayflow memory restore ID"),
 }
 
 
@@ -93,12 +101,14 @@ def _show(report: "Report", json: bool) -> None:
     output.say(f"dry run at {at}: nothing was deleted" if plan.dry_run else f"clean-up at {at}")
     columns = ("what", "older than", "would go" if plan.dry_run else "gone", "enter grace", "stay though old")
     output.table(columns, [_cells(report, kind) for kind in report.kinds])
-    runs = report.kinds["runs"]
-    if runs.exported:
-        output.say(f"{runs.exported} runs left their export.")
-    if runs.entered_grace and not plan.dry_run:
-        output.say(f"go in {plan.days['grace']:g} days, unless `dayflow retention --keep RUN`: {', '.join(runs.named)}")
+    if exported := report.kinds["runs"].exported:
+        output.say(f"{exported} runs left their export.")
+    for kind, (days, undo) in UNDONE.items():
+        if (tally := report.kinds.get(kind)) and tally.named and not plan.dry_run:
+            output.say(f"go in {plan.days[days]:g} days, unless `{undo}`: {', '.join(tally.named)}")
     for kind, tally in report.kinds.items():
+        if tally.review:
+            output.say(f"due for a look, by `dayflow memory review`: {', '.join(tally.review)}")
         for name, why in tally.troubles.items():
             output.say(f"stays, in {LABELS[kind]}: {name}: {common.short(why)}")
     if report.more:
@@ -108,5 +118,5 @@ def _show(report: "Report", json: bool) -> None:
 def _cells(report: "Report", kind: Any) -> tuple[Any, ...]:
     tally, plan = report.kinds[kind], report.plan
     kept = ", ".join(f"{count} ({why})" for why, count in sorted(tally.kept.items()))
-    days = plan.days["effects" if kind == "claims" else kind]
-    return LABELS[kind], f"{days:g} days", tally.due if plan.dry_run else tally.gone, tally.entered_grace, kept or None
+    went = tally.due if plan.dry_run else tally.gone
+    return LABELS[kind], f"{plan.age(kind):g} days", went, tally.entered_grace, kept or None

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from domain import errors, retention
+from domain.memory import GRACE, REVIEW_EVERY, UNUSED_FOR, Entry, Source
 from domain.retention import Ages, Done, Found, Mark, Plan, Tally
 
 NOW = datetime(2026, 11, 30, 3, tzinfo=UTC)
@@ -45,6 +46,46 @@ def test_without_a_grace_period_an_old_run_goes_at_once_but_not_one_that_is_kept
     assert retention.judge(ago(31), Mark(), plan, open_effects=False) == "due"
     assert retention.judge(ago(31), Mark(kept_by="ana"), plan, open_effects=False) == "kept by a person"
     assert retention.judge(ago(31), Mark(), plan, open_effects=True) == "an effect is open"
+
+
+ENTRY = Entry(
+    id=1,
+    namespace="user_481",
+    text="Mara wants her briefs in German.",
+    kind="preference",
+    source=Source(said_by="user"),
+    trust="trusted",
+    version=1,
+    created=NOW - UNUSED_FOR,
+    changed=NOW - UNUSED_FOR,
+    review_after=NOW - UNUSED_FOR + REVIEW_EVERY,
+)
+# What an entry has, and how it stands.
+STANDINGS_OF_ENTRIES = [
+    ({"last_used": ago(1), "review_after": NOW + timedelta(days=1)}, "young"),
+    ({"last_used": ago(1)}, "due for a review"),
+    ({"last_used": ago(1), "review_after": NOW}, "due for a review"),
+    ({}, "new"),
+    ({"last_used": ago(1), "expires": NOW}, "new"),
+    ({"ended": NOW}, "in grace"),
+    ({"ended": NOW - GRACE + timedelta(seconds=1)}, "in grace"),
+    ({"ended": NOW - GRACE}, "due"),
+    ({"ended": NOW + timedelta(days=1)}, "in grace"),
+]
+
+
+@pytest.mark.parametrize(("has", "verdict"), STANDINGS_OF_ENTRIES)
+def test_how_it_stands_with_an_entry_of_memory(has, verdict):
+    assert retention.judge_entry(ENTRY.model_copy(update=has), NOW) == verdict
+
+
+def test_a_page_is_sorted_by_what_is_to_be_done():
+    found = Found()
+    for verdict in ("open", "young", "new", "in grace", "due", "due for a review", "due for a review"):
+        found.sort(verdict, verdict)
+
+    assert (found.due, found.new, found.review) == (["due"], ["new"], ["due for a review"] * 2)
+    assert found.kept == {"in grace": 1, "due for a review": 2}
 
 
 def test_a_claim_is_kept_as_long_as_the_effects_under_it():

@@ -2,71 +2,102 @@
 
 import asyncio
 import json
+import re
+import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from cleanups import QUEUE, begun, clean_up, client, result
 from homes import Home, running, until
 from refunds import Refund, approve, asked, begin
 from script import call, conversation, create_task, play, say, unique, use
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.client import WorkflowFailureError
 from witness import ends, look, rows, start
 from workers import working
 
-from client.converter import converter
+from domain.retention import KINDS
 from store.blobs import Blobs
 from store.payloads import references
 
-pytestmark = pytest.mark.long
+# The first test waits for all the runs.
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
-COUNT = 30
+# More than two pages of runs.
+COUNT = 200
 # Steps of the one closed run that went through several executions, and of each of the others.
 LONG, SHORT = 20, 2
+# The youngest run takes so long, and is closed when all others have been for as long.
+YOUNGER_S = 10.0
 OLD_AT_ONCE = {"runs": 0, "model_calls": 0, "payloads": 0, "grace": 0}
-QUEUE = "tidy"
 
 
 @dataclass
 class Tidied:
-    """A home before and after a clean-up whose worker was killed with -9 in the middle of it."""
+    """A home before and after a clean-up whose workers were killed with -9 in the middle of it.
+
+    closed: what has to go. young: closed as well, and not old.
+    """
 
     home: Home
     closed: list[str]
+    young: str
     waiting: Refund
     unknown: Refund
     cancelled: Refund
     dry: dict[str, Any]
+    before: dict[str, Any]
     report: dict[str, Any]
+    printed: str
+    after: dict[str, Any]
     again: dict[str, Any]
 
     @property
     def kept(self) -> set[str]:
         """The runs that have to stay."""
-        return {self.waiting.run_id, self.unknown.run_id, self.cancelled.run_id}
+        return {self.waiting.run_id, self.unknown.run_id, self.cancelled.run_id, self.young}
 
 
 @pytest.fixture(scope="module")
 def tidied(tmp_path_factory, sample_orders):
-    """30 closed runs, an open approval, an open unknown, and an unknown whose run was cancelled."""
+    """200 closed runs and a young one, an open approval, an open unknown, and an unknown whose run was cancelled."""
     folder = tmp_path_factory.mktemp("home")
     settings = {"DAYFLOW_PAYLOAD_BYTES": "1000", "DAYFLOW_EVENTS": "60", "DAYFLOW_SAMPLE_ORDERS": str(sample_orders)}
     with running(Home(folder, **settings, DAYFLOW_EXPORTS=str(folder / "exports"))) as home:
         waiting, unknown, cancelled = Refund("waiting"), Refund("unknown"), Refund("cancelled")
         closed = populated(home, waiting, unknown, cancelled)
-        dry = killed = None
+        since, young = time.time(), unique("young")
+        only_just(home, young)
         with working(home, QUEUE) as worker:
             worker.ready()
-            dry = clean_up(home, dry_run=True, **OLD_AT_ONCE)
+            dry = clean_up(home, dry_run=True, **older_than(since))
         before = state(home)
-        with working(home, QUEUE, DAYFLOW_CRASH_AT="retention.deleted:11") as doomed:
-            killed = begun(home, **OLD_AT_ONCE)
+        with working(home, QUEUE, DAYFLOW_CRASH_AT=f"retention.deleted:{COUNT // 2 + 11}") as doomed:
+            doomed.ready()
+            killed = begun(home, **older_than(since))
             doomed.died()
-        assert before["runs"] == {*closed, waiting.run_id, unknown.run_id, cancelled.run_id}
-        with working(home, QUEUE) as worker:
-            report = result(home, killed)
-            again = clean_up(home, **OLD_AT_ONCE)
-            yield Tidied(home, closed, waiting, unknown, cancelled, dry, report, again)
+        with working(home, QUEUE, DAYFLOW_CRASH_AT="retention.cleared:2") as doomed:
+            doomed.died()
+        with working(home, QUEUE):
+            report, printed = result(home, killed), home.dayflow("retention", "--last").stdout
+            after, again = state(home), clean_up(home, **older_than(since))
+            told = (dry, before, report, printed, after, again)
+            yield Tidied(home, closed, young, waiting, unknown, cancelled, *told)
+
+
+def older_than(since: float) -> dict[str, float]:
+    """Ages by which what was closed before is old, and all the rest as old as can be."""
+    return {**OLD_AT_ONCE, "runs": (time.time() - since) / 86_400}
+
+
+def only_just(home: Home, task: str) -> None:
+    """A run that is closed later than all others."""
+    slow = [{"kind": "slow", "seconds": YOUNGER_S}]
+    play(home, conversation(task, call(create_task(task), faults=slow), say("That is all.")))
+    start(home, task, {"agent": "brief", "task": task})
+    with working(home, "dayflow"):
+        ends(home, task)
 
 
 def populated(home: Home, waiting: Refund, unknown: Refund, cancelled: Refund) -> list[str]:
@@ -103,50 +134,18 @@ def talk(task: str, steps: int) -> Any:
     return conversation(task, call(create_task(task)), *reads, say("That is all."))
 
 
-def begun(home: Home, *, dry_run: bool = False, **ages: float) -> str:
-    """Start a clean-up; its id."""
-    run_id = unique("tidy")
-
-    async def go() -> None:
-        wanted = {"dry_run": dry_run, "ages": ages}
-        await (await client(home)).start_workflow("Retention", wanted, id=run_id, task_queue=QUEUE)
-
-    asyncio.run(go())
-    return run_id
-
-
-def result(home: Home, run_id: str) -> dict[str, Any]:
-    """The report of a clean-up, once it has come to its end."""
-
-    async def wait() -> dict[str, Any]:
-        async with asyncio.timeout(90):
-            told: dict[str, Any] = await (await client(home)).get_workflow_handle(run_id).result()
-            return told
-
-    return asyncio.run(wait())
-
-
-def clean_up(home: Home, **how: Any) -> dict[str, Any]:
-    """A whole clean-up; its report."""
-    return result(home, begun(home, **how))
-
-
-async def client(home: Home) -> Client:
-    """A client of the home's server."""
-    return await Client.connect(f"127.0.0.1:{home.port}", data_converter=converter(home.settings))
-
-
 def state(home: Home) -> dict[str, Any]:
     """All that is kept: the server's runs, the ledger's rows by run and kind, payloads, and what is referred to."""
 
-    async def kept() -> tuple[set[str], set[str]]:
-        runs, referred = set(), set()
+    async def kept() -> tuple[set[str], dict[str, set[str]]]:
+        runs: set[str] = set()
+        referred: dict[str, set[str]] = {}
         connected = await client(home)
         async for one in connected.list_workflows():
             runs |= {one.id} if one.workflow_type == "AgentRun" else set()
             handle = connected.get_workflow_handle(one.id, run_id=one.run_id)
             told = [one.raw_info, *[event async for event in handle.fetch_history_events()]]
-            referred |= {found.claim_data["sha256"] for found in references(told)}
+            referred.setdefault(one.id, set()).update(found.claim_data["sha256"] for found in references(told))
         return runs, referred
 
     runs, referred = asyncio.run(kept())
@@ -157,6 +156,11 @@ def state(home: Home) -> dict[str, Any]:
         "payloads": {one.name for one in Blobs(home.settings.blobs).all()},
         "referred": referred,
     }
+
+
+def referred(found: dict[str, Any], runs: set[str] | None = None) -> set[str]:
+    """The payloads that these runs refer to, or any."""
+    return {name for run, names in found["referred"].items() if runs is None or run in runs for name in names}
 
 
 def test_a_dry_run_says_exactly_what_a_clean_up_then_does(tidied):
@@ -170,12 +174,23 @@ def test_a_dry_run_says_exactly_what_a_clean_up_then_does(tidied):
 
 
 def test_exactly_the_closed_and_old_runs_are_gone_though_the_worker_was_killed_in_the_middle(tidied):
-    found = state(tidied.home)
+    before, after = tidied.before, tidied.after
+    theirs = referred(before, set(tidied.closed)) - referred(before, tidied.kept)
 
-    assert found["runs"] == tidied.kept
-    assert {run for run, kind in found["ledger"] if kind == "model"} == tidied.kept
-    assert {run for run, kind in found["ledger"] if kind == "effect"} >= {*tidied.closed, tidied.unknown.run_id}
-    assert found["referred"] <= found["payloads"]
+    assert before["runs"] == {*tidied.closed, *tidied.kept}
+    assert after["runs"] == tidied.kept
+    assert {run for run, kind in after["ledger"] if kind == "model"} == tidied.kept
+    assert {run for run, kind in after["ledger"] if kind == "effect"} >= {*tidied.closed, tidied.unknown.run_id}
+    assert theirs
+    assert not theirs & after["payloads"]
+    assert referred(after) <= after["payloads"]
+
+
+def test_the_counts_are_printed(tidied):
+    calls = LONG + (COUNT - 1) * SHORT
+
+    assert re.search(rf"^closed runs .* {COUNT} .* 1 \(an effect is open\)", tidied.printed, re.MULTILINE)
+    assert re.search(rf"^model calls in the ledger .* {calls} ", tidied.printed, re.MULTILINE)
 
 
 def test_a_closed_run_with_an_effect_that_may_have_happened_is_kept_and_named(tidied):
@@ -189,13 +204,7 @@ def test_a_closed_run_with_an_effect_that_may_have_happened_is_kept_and_named(ti
 def test_a_second_clean_up_finds_nothing_more(tidied):
     gone = {kind: tally["gone"] for kind, tally in tidied.again["kinds"].items()}
 
-    assert {kind: count for kind, count in gone.items() if kind != "payloads"} == {
-        "runs": 0,
-        "model_calls": 0,
-        "effects": 0,
-        "claims": 0,
-        "reports": 0,
-    }
+    assert gone == dict.fromkeys(KINDS, 0) | {"payloads": gone["payloads"]}
 
 
 def test_each_deleted_run_left_its_export(tidied):
@@ -213,12 +222,13 @@ def test_effects_and_claims_go_by_their_own_age_and_an_unknown_one_never(tidied)
     report = clean_up(tidied.home, **OLD_AT_ONCE, effects=0)
 
     found = state(tidied.home)
-    assert (report["kinds"]["effects"]["gone"], report["kinds"]["claims"]["gone"]) == (COUNT, COUNT)
+    # The young one went, too: to this clean-up every closed run is old.
+    assert (report["kinds"]["effects"]["gone"], report["kinds"]["claims"]["gone"]) == (COUNT + 1, COUNT + 1)
     assert {run for run, kind in found["ledger"] if kind == "effect"} == {
         tidied.unknown.run_id,
         tidied.cancelled.run_id,
     }
-    assert {row["run_id"] for row in rows(tidied.home, "SELECT * FROM claims")} == tidied.kept
+    assert {row["run_id"] for row in rows(tidied.home, "SELECT * FROM claims")} == tidied.kept - {tidied.young}
 
 
 def test_what_waited_for_approval_goes_on_after_it(tidied):
@@ -277,7 +287,7 @@ def test_two_clean_ups_at_once_come_to_the_same_end(tidied):
     found = state(home)
     assert not found["runs"] & set(tasks)
     assert {tidied.unknown.run_id, tidied.cancelled.run_id} <= found["runs"]
-    assert found["referred"] <= found["payloads"]
+    assert referred(found) <= found["payloads"]
 
 
 def test_an_input_that_cannot_be_used_deletes_nothing_and_says_what_is_wrong(tidied):

@@ -125,7 +125,8 @@ def test_each_step_says_its_timeout_its_retries_its_result_and_its_summary():
 def test_steps_that_may_take_long_have_a_heartbeat():
     beating = [call for call in started(parse(steps)) if "heartbeat_timeout" in {word.arg for word in call.keywords}]
 
-    named = ["'call_model'", "'compact_transcript'", "'find_expired'", "'delete_expired'", "call.tool"]
+    retention = ["'find_expired'", "'mark_expired'", "'delete_expired'"]
+    named = ["'call_model'", "'compact_transcript'", *retention, "call.tool"]
     assert [ast.unparse(call.args[0]) for call in beating] == named
 
 

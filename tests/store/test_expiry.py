@@ -5,11 +5,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select, update
 
+from domain.memory import Source
 from store.effects import Effects
 from store.expiry import Expiry
 from store.ledger import Entry, Ledger
+from store.memory import Fact, Memory
 from store.runs import Runs
-from store.schema import claims, ledger, task_commits
+from store.schema import claims, ledger, memory_commits, task_commits
 from store.tasks import Tasks
 
 LATER = datetime.now(UTC) + timedelta(days=1)
@@ -107,6 +109,30 @@ async def test_with_an_effect_goes_what_the_task_store_answered_and_the_task_sta
     assert len((await tasks.list())[0]) == 2
 
 
+def said(text, run_id):
+    return Fact("user_481", text, "fact", Source(said_by="user", run_id=run_id), "trusted")
+
+
+async def test_what_memory_committed_goes_by_age_and_its_entry_stays(store, expiry):
+    kept, now = Memory(store, "default"), datetime.now(UTC)
+    await effects_of_every_kind(store)
+    for key in ("begun", "unknown", "done", "failed", "person"):
+        await kept.remember(key, now, said(f"She likes {key}.", None if key == "person" else key))
+    await kept.remember("young", LATER, said("She likes tea.", "young"))
+    await Memory(store, "prod").remember("other", now, said("She likes tea.", "other"))
+
+    first = await expiry.old_commits(LATER, "", 2)
+    second = await expiry.old_commits(LATER, first[-1][0], 2)
+    await expiry.delete_commits([key for key, _ in first + second])
+
+    # Whether what is begun or unknown has happened, the memory store may still be asked.
+    assert first + second == [("done", "done"), ("failed", "failed"), ("person", None)]
+    async with store.reading() as connection:
+        left = set((await connection.execute(select(memory_commits.c.idempotency_key))).scalars())
+    assert left == {"begun", "unknown", "young", "other"}
+    assert len(await kept.entries()) == 6
+
+
 async def test_a_claim_goes_when_the_ledger_has_nothing_of_its_run(store, expiry):
     runs = Runs(store, "default")
     for run in ("done", "other"):
@@ -114,9 +140,9 @@ async def test_a_claim_goes_when_the_ledger_has_nothing_of_its_run(store, expiry
     await effects_of_every_kind(store)
 
     found = await expiry.old_claims(LATER, "", 10)
-    await expiry.delete_claims(found)
+    await expiry.delete_claims(["other"])
 
-    assert found == ["other"]
+    assert found == [("other", "other")]
     assert await runs.claim("other", "second") is None
     async with store.reading() as connection:
         assert set((await connection.execute(select(claims.c.run_id))).scalars()) == {"done", "other"}

@@ -9,8 +9,10 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from sqlalchemy import func, select, text
 
+from activities.retention import Entries
 from domain import digest, errors
 from domain.memory import GRACE, REVIEW_EVERY, UNTRUSTED_FOR, UNUSED_FOR, Source
+from domain.retention import Batch, Look, Plan, judge_entry
 from store import database, seal
 from store.ledger import Entry, Ledger
 from store.memory import LARGEST_ID, Fact, Memory
@@ -352,25 +354,93 @@ async def test_a_run_that_recalled_is_worth_what_it_recalled(kept, store, trust)
 # The end
 
 
+async def tidied(kept, now):
+    """What a clean-up of memory does: the ids that it took out, those that a person should look at, and how many go."""
+    shelf, plan = Entries(kept), Plan(dry_run=False, at=now, days={})
+    found = await shelf.find(Look(kind="memory", plan=plan))
+    await shelf.mark(found.new, now)
+    done = await shelf.delete(Batch(kind="memory", plan=plan, names=found.due))
+    return [int(name) for name in found.new], [int(name) for name in found.review], done.gone
+
+
 async def test_an_unused_entry_expires_once_and_a_used_one_does_not(kept):
     unused, used = await add(kept, GERMAN, FRENCH)
     await found(kept, "french", now=NOW + DAY)
 
-    report = await kept.expire(NOW + UNUSED_FOR)
-    again = await kept.expire(NOW + UNUSED_FOR)
+    first = await tidied(kept, NOW + UNUSED_FOR)
+    entries = await kept.entries(ended=True)
+    again = await tidied(kept, NOW + UNUSED_FOR + DAY / 2)
 
-    assert (report.expired, report.deleted) == ([unused], [])
-    assert (again.expired, again.deleted) == ([], [])
-    assert [one.id for one in await kept.entries()] == [used]
-    assert len(await kept.entries(ended=True)) == 2
+    assert first == ([unused], [used], 0)
+    assert again == ([], [used], 0)
+    assert await kept.entries(ended=True) == entries
+    assert [(one.id, one.ended, one.ended_as) for one in entries] == [
+        (unused, NOW + UNUSED_FOR, "expired"),
+        (used, None, None),
+    ]
 
 
 async def test_of_ten_expiries_at_once_one_takes_an_entry_out(kept):
     [entry_id] = await add(kept, GERMAN)
+    times = [NOW + UNUSED_FOR + n * DAY for n in range(10)]
 
-    reports = await asyncio.gather(*(kept.expire(NOW + UNUSED_FOR) for _ in range(10)))
+    await asyncio.gather(*(kept.expire([entry_id], now) for now in times))
 
-    assert [one for report in reports for one in report.expired] == [entry_id]
+    [out] = await kept.entries(ended=True)
+    assert out.ended in times
+    await asyncio.gather(*(kept.expire([entry_id], now) for now in times))
+    assert await kept.entries(ended=True) == [out]
+
+
+async def test_one_that_was_used_or_put_back_meanwhile_is_neither_taken_out_nor_deleted(kept):
+    used, back = await add(kept, GERMAN, FRENCH)
+    end = NOW + UNUSED_FOR
+    await kept.expire([back], end)
+    await kept.undo([back], end + GRACE - DAY)
+    await found(kept, "german", now=NOW + DAY)
+
+    await kept.expire([used], end)
+    no_more = await kept.clear([used, back, 999], end + GRACE)
+
+    assert no_more == 1
+    assert [one.id for one in await kept.entries()] == [used, back]
+
+
+async def test_pages_follow_one_another_by_the_id_and_leave_out_what_is_young(kept):
+    ids = await add(kept, *(f"In words {n}" for n in range(5)))
+    await add(kept, GERMAN, now=NOW + DAY)
+
+    first = await kept.aged(NOW + REVIEW_EVERY, 0, 3)
+    second = await kept.aged(NOW + REVIEW_EVERY, first[-1].id, 3)
+
+    assert [one.id for one in first + second] == ids
+
+
+async def test_nothing_that_time_has_done_something_to_is_passed_over(kept):
+    """What the database finds by its columns is what the rules say of each entry."""
+    german, _ = await add(kept, GERMAN, FRENCH)
+    await add(kept, "By a mail", trust="untrusted", said_by="tool")
+    await add(kept, "Until May", expires=NOW + 150 * DAY)
+    await found(kept, "french", now=NOW + 60 * DAY)
+    await kept.keep(german, NOW + 20 * DAY)
+    for day in range(0, 400, 5):
+        now = NOW + day * DAY
+        aged = [one.id for one in await kept.aged(now, 0, 100)]
+        assert aged == [one.id for one in await kept.entries(ended=True) if judge_entry(one, now) != "young"]
+        await tidied(kept, now)
+
+
+async def test_time_goes_on_for_what_nobody_has_the_key_of(settings):
+    keys = type(settings)(DAYFLOW_ENCRYPTION_KEYS=seal.new_key("one")).encryption_keys
+    with_key = await database.connect(settings.model_copy(update={"encryption_keys": keys}))
+    [entry_id] = await add(Memory(with_key, "default"), GERMAN)
+    await with_key.close()
+    without = await database.connect(settings)
+    kept = Memory(without, "default")
+
+    assert await tidied(kept, NOW + UNUSED_FOR) == ([entry_id], [], 0)
+    assert await tidied(kept, NOW + UNUSED_FOR + GRACE) == ([], [], 1)
+    await without.close()
 
 
 async def test_what_has_come_to_its_end_is_not_recalled_though_nobody_expired_it_yet(kept):
@@ -382,35 +452,34 @@ async def test_what_has_come_to_its_end_is_not_recalled_though_nobody_expired_it
 
 async def test_a_clock_that_goes_back_brings_nothing_back(kept):
     await add(kept, GERMAN)
-    await kept.expire(NOW + UNUSED_FOR)
+    await tidied(kept, NOW + UNUSED_FOR)
 
     assert await found(kept, now=NOW) == []
 
 
 async def test_what_expired_is_put_back_within_its_grace(kept):
     [entry_id] = await add(kept, GERMAN, trust="untrusted")
-    report = await kept.expire(NOW + UNTRUSTED_FOR)
+    out, _, _ = await tidied(kept, NOW + UNTRUSTED_FOR)
     later = NOW + UNTRUSTED_FOR + GRACE - DAY
 
-    [back] = await kept.undo(report.expired, later)
+    [back] = await kept.undo(out, later)
 
     assert back.ended is None
     assert await kept.undo([entry_id], later) == [back]
     assert await found(kept, now=later) == [GERMAN]
-    assert (await kept.expire(later)).expired == []
+    assert await tidied(kept, later) == ([], [entry_id], 0)
 
 
 async def test_after_its_grace_an_entry_is_deleted_with_all_that_it_said(kept, store):
     [entry_id] = await add(kept, GERMAN)
     await kept.remember("k2", NOW, fact(FRENCH, updates=entry_id, version=1))
     await kept.recall("q1", "r2", NOW, scope=MARA)
-    await kept.expire(NOW + UNUSED_FOR)
+    await tidied(kept, NOW + UNUSED_FOR)
 
     with pytest.raises(errors.NotFound, match="14 days"):
         await kept.undo([entry_id], NOW + UNUSED_FOR + GRACE)
-    report = await kept.expire(NOW + UNUSED_FOR + GRACE)
 
-    assert report.deleted == [entry_id]
+    assert await tidied(kept, NOW + UNUSED_FOR + GRACE) == ([], [], 1)
     assert (await rows_of(store, memory), await rows_of(store, memory_versions)) == (0, 0)
     assert (await kept.answer("q1"))["entries"] == []
     with pytest.raises(errors.NotFound, match="no memory"):

@@ -7,10 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from activities.retention import Streams as Shelf
 from domain.model import Attempt
+from domain.retention import Batch, Found, Look, Plan
 from store import streams
 from store.seal import Seal
-from store.streams import Files, Gone, Rows, Sealed, Streams, Tail
+from store.streams import KEPT, Files, Gone, Rows, Sealed, Streams, Tail
 
 SEAL = Seal({"one": b"k" * 32})
 RUN, FIRST, SECOND = "run-1", Attempt(1, 1, 1), Attempt(1, 1, 2)
@@ -27,6 +29,10 @@ def channel(request, settings, store):
 def folder(settings):
     """Where the files of the run are."""
     return settings.home / "streams" / RUN
+
+
+def plan(at):
+    return Plan(dry_run=False, at=at, days={"streams": KEPT.days})
 
 
 def said(block, words):
@@ -121,13 +127,27 @@ async def test_another_run_is_not_heard_and_not_removed(channel):
 
 
 async def test_what_a_killed_worker_left_goes_with_age(channel):
-    await channel.append(RUN, FIRST, 0, b"{}\n")
+    now, shelf = datetime.now(UTC), Shelf(channel)
+    for run in (RUN, "run-2"):
+        await channel.append(run, FIRST, 0, b"{}\n")
+    soon, later = (plan(now + KEPT + timedelta(hours=hours)) for hours in (-1, 1))
 
-    await channel.sweep(datetime.now(UTC) - timedelta(hours=1))
+    assert (await shelf.find(Look(kind="streams", plan=soon))).due == []
+    found = await shelf.find(Look(kind="streams", plan=later))
+    done = [await shelf.delete(Batch(kind="streams", plan=later, names=found.due)) for _ in range(2)]
+
+    assert found == Found(due=[RUN, "run-2"])
+    assert [one.gone for one in done] == [2, 2]
+    assert (await channel.read(RUN, None), await shelf.find(Look(kind="streams", plan=later))) == (None, Found())
+
+
+async def test_what_is_said_again_while_it_is_cleared_away_stays(channel):
+    shelf, early = Shelf(channel), plan(datetime.now(UTC))
+    await channel.append(RUN, SECOND, 0, b"{}\n")
+
+    await shelf.delete(Batch(kind="streams", plan=early, names=[RUN]))
+
     assert await channel.read(RUN, None) is not None
-    await channel.sweep(datetime.now(UTC) + timedelta(hours=1))
-
-    assert await channel.read(RUN, None) is None
 
 
 async def test_a_line_that_is_half_written_waits_for_its_end_and_one_that_is_no_event_is_left_out(folder):

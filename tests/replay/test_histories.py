@@ -4,14 +4,20 @@ from pathlib import Path
 
 import histories
 import pytest
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
 from client.converter import CONVERTER
 from client.replay import replay, worked_in
 from workflows.agent_run import AgentRun
+from workflows.retention import Retention
 from workflows.runner import strict
 
+SCHEDULED = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
 RECORDED = sorted(histories.FOLDER.glob("*.json"))
+RUNS = [path for path in RECORDED if path.stem not in histories.CLEAN_UPS]
+CLEAN_UPS = [path for path in RECORDED if path.stem in histories.CLEAN_UPS]
 
 
 def named(path: Path) -> str:
@@ -19,19 +25,19 @@ def named(path: Path) -> str:
 
 
 def test_every_kind_of_run_is_recorded():
-    assert {path.stem for path in RECORDED} == set(histories.RUNS)
+    assert {path.stem for path in RECORDED} == set(histories.RUNS | histories.CLEAN_UPS)
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=named)
 async def test_it_replays_in_the_strict_sandbox(path):
-    replayer = Replayer(workflows=[AgentRun], data_converter=CONVERTER, workflow_runner=strict())
+    replayer = Replayer(workflows=[AgentRun, Retention], data_converter=CONVERTER, workflow_runner=strict())
 
     result = await replayer.replay_workflow(histories.load(path), raise_on_replay_failure=False)
 
     assert result.replay_failure is None
 
 
-@pytest.mark.parametrize("path", RECORDED, ids=named)
+@pytest.mark.parametrize("path", RUNS, ids=named)
 async def test_it_replays_cut_at_every_event_and_its_steps_only_grow(path):
     history = histories.load(path)
     seen = 0
@@ -47,7 +53,7 @@ async def test_it_replays_cut_at_every_event_and_its_steps_only_grow(path):
     assert seen > 0
 
 
-@pytest.mark.parametrize("path", RECORDED, ids=named)
+@pytest.mark.parametrize("path", RUNS, ids=named)
 async def test_what_no_worker_has_worked_in_is_left_out(path):
     """What comes after a workflow task, and was not left by it, is not told until the next one."""
     history = histories.load(path)
@@ -60,6 +66,19 @@ async def test_what_no_worker_has_worked_in_is_left_out(path):
 
     assert len(worked_in(history.events)) == len(history.events)
     assert 0 < ahead < len(history.events)
+
+
+@pytest.mark.parametrize("path", CLEAN_UPS, ids=named)
+async def test_a_clean_up_replays_cut_at_every_event_and_not_with_an_event_less(path):
+    history = histories.load(path)
+    replayer = Replayer(workflows=[Retention], data_converter=CONVERTER, workflow_runner=strict())
+    scheduled = [n for n, event in enumerate(history.events) if event.event_type == SCHEDULED]
+
+    for length in range(scheduled[0], len(history.events) + 1):
+        part = WorkflowHistory(history.workflow_id, history.events[:length])
+        assert (await replayer.replay_workflow(part, raise_on_replay_failure=False)).replay_failure is None
+    less = WorkflowHistory(history.workflow_id, [*history.events[: scheduled[1]], *history.events[scheduled[1] + 1 :]])
+    assert (await replayer.replay_workflow(less, raise_on_replay_failure=False)).replay_failure is not None
 
 
 async def test_a_history_of_other_code_is_caught():

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cleanups import client, forgotten, remembered, result
 from homes import Home, until
 from script import call, conversation, play, say, use
-from temporalio.client import Client, WorkflowHistory
-
-from client.converter import converter
+from temporalio.client import WorkflowHistory
 
 FOLDER = Path(__file__).resolve().parent.parent / "histories"
 IDENTITIES = ("identity", "workerIdentity")
@@ -74,6 +73,21 @@ def long(home: Home, run_id: str) -> None:
         home.ends(run_id)
 
 
+def retention(home: Home, run_id: str) -> None:
+    """A clean-up after a brief, and of memory: some goes, some enters its grace, some is named."""
+    brief(home, f"{run_id}-brief")
+    scope = "recorded/retention"
+    ids = remembered(home, scope, {"It is due for a review.": 100, "It is unused.": 200, "It is over.": 40})
+    forgotten(home, ids["It is over."], 20)
+    ages = dict.fromkeys(("runs", "grace", "model_calls", "effects", "payloads"), 0)
+    with home.worker():
+        home.temporal(
+            *("workflow", "start", "--type", "Retention", "--task-queue", "dayflow", "--workflow-id", run_id),
+            *("--input", json.dumps({"ages": ages})),
+        )
+        result(home, run_id)
+
+
 RUNS: dict[str, Callable[[Home, str], None]] = {
     "brief": brief,
     "brief-crashed": brief_crashed,
@@ -82,13 +96,14 @@ RUNS: dict[str, Callable[[Home, str], None]] = {
     "refund-edited": refund_edited,
     "long": long,
 }
+CLEAN_UPS: dict[str, Callable[[Home, str], None]] = {"retention": retention}
 
 
 def record(home: Home, name: str) -> None:
     """Let it happen, and keep its history without the names of this machine."""
     run_id = f"recorded-{name}"
-    RUNS[name](home, run_id)
-    until(f"{run_id} is closed", lambda: not home.show(run_id)["status"].startswith(("running", "received")))
+    (RUNS | CLEAN_UPS)[name](home, run_id)
+    until(f"{run_id} is closed", lambda: asyncio.run(_closed(home, run_id)))
     history = asyncio.run(_fetch(home, run_id))
     (FOLDER / f"{name}.json").write_text(json.dumps(_anonymous(history), indent=1, ensure_ascii=False) + "\n")
 
@@ -98,9 +113,13 @@ def load(path: Path) -> WorkflowHistory:
     return WorkflowHistory.from_json(f"recorded-{path.stem}", path.read_text())
 
 
+async def _closed(home: Home, run_id: str) -> bool:
+    return (await (await client(home)).get_workflow_handle(run_id).describe()).close_time is not None
+
+
 async def _fetch(home: Home, run_id: str) -> dict[str, Any]:
-    client = await Client.connect(f"127.0.0.1:{home.port}", data_converter=converter(home.settings))
-    history: dict[str, Any] = json.loads((await client.get_workflow_handle(run_id).fetch_history()).to_json())
+    handle = (await client(home)).get_workflow_handle(run_id)
+    history: dict[str, Any] = json.loads((await handle.fetch_history()).to_json())
     return history
 
 
@@ -112,7 +131,7 @@ def _anonymous(value: Any) -> Any:
 
 def main() -> None:
     """Record what is missing, or what is named."""
-    wanted = sys.argv[1:] or [name for name in RUNS if not (FOLDER / f"{name}.json").exists()]
+    wanted = sys.argv[1:] or [name for name in RUNS | CLEAN_UPS if not (FOLDER / f"{name}.json").exists()]
     home = Home(Path(tempfile.mkdtemp()))
     home.dayflow("up", "--no-worker")
     try:

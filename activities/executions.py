@@ -19,9 +19,10 @@ LOOKS_EVERY_S = 0.1
 
 @dataclass(frozen=True)
 class Page:
-    """The ids of runs that were closed, each once, and where the next page begins."""
+    """The ids of runs that were closed, each once, by which executions, and where the next page begins."""
 
     runs: list[str]
+    executions: set[str]
     next: bytes | None
 
 
@@ -37,7 +38,9 @@ class Executions:
         query = f'WorkflowType = "{kind}" AND ExecutionStatus != "ContinuedAsNew" AND {old}'
         found = self._client.list_workflows(query, page_size=size, next_page_token=token)
         await found.fetch_next_page()
-        return Page(list(dict.fromkeys(one.id for one in found.current_page or ())), found.next_page_token or None)
+        told = found.current_page or ()
+        runs, executions = dict.fromkeys(one.id for one in told), {one.run_id for one in told}
+        return Page(list(runs), executions, found.next_page_token or None)
 
     async def newest(self, run_id: str, execution: str | None = None) -> WorkflowExecution | None:
         """The newest execution of a run, or the one that is named; None if the server has none."""

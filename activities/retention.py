@@ -60,7 +60,7 @@ class Runs:
         token = base64.b64decode(look.cursor) if look.cursor else None
         page = await self._executions.closed("AgentRun", look.plan.before("runs"), PAGE, token)
         found = Found(cursor=base64.b64encode(page.next).decode() if page.next else None)
-        for run, verdict in (await self.judged(page.runs, look.plan)).items():
+        for run, verdict in (await self.judged(page.runs, look.plan, among=page.executions)).items():
             if verdict:
                 found.sort(run, verdict)
         return found
@@ -88,12 +88,19 @@ class Runs:
         ends = (None, "due") if plan.dry_run else (None,)
         return {run for run, verdict in (await self.judged(runs, plan)).items() if verdict in ends}
 
-    async def judged(self, runs: Collection[str], plan: Plan) -> dict[str, Verdict | None]:
-        """How it stands with each; None for one that the server has no more."""
+    async def judged(
+        self, runs: Collection[str], plan: Plan, among: Collection[str] | None = None
+    ) -> dict[str, Verdict | None]:
+        """How it stands with each; None for one that the server has no more.
+
+        among: leave out whose newest execution is none of these, as another page has it.
+        """
         marks, open_ = await self._expiry.marks(runs), await self._expiry.with_open_effects(runs)
         verdicts: dict[str, Verdict | None] = {}
         for run in dict.fromkeys(runs):
             newest = await self._executions.newest(run)
+            if newest and among is not None and newest.run_id not in among:
+                continue
             mark, unsure = marks.get(run, Mark()), run in open_
             verdicts[run] = retention.judge(newest.close_time, mark, plan, open_effects=unsure) if newest else None
         return verdicts

@@ -3,6 +3,7 @@ records those that are missing; a released one is never recorded again."""
 
 import asyncio
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from temporalio.client import WorkflowHistory
 
 FOLDER = Path(__file__).resolve().parent.parent / "histories"
 IDENTITIES = ("identity", "workerIdentity")
+# A worker's own queue is called by its process and its machine.
+OWN_QUEUE = re.compile(r"\d+@")
 
 
 def brief(home: Home, run_id: str) -> None:
@@ -124,6 +127,8 @@ async def _fetch(home: Home, run_id: str) -> dict[str, Any]:
 
 
 def _anonymous(value: Any) -> Any:
+    if isinstance(value, str) and OWN_QUEUE.match(value):
+        return "worker"
     if isinstance(value, dict):
         return {key: "worker" if key in IDENTITIES else _anonymous(inner) for key, inner in value.items()}
     return [_anonymous(inner) for inner in value] if isinstance(value, list) else value

@@ -104,8 +104,9 @@ def _show(report: "Report", json: bool) -> None:
     if exported := report.kinds["runs"].exported:
         output.say(f"{exported} runs left their export.")
     for kind, (days, undo) in UNDONE.items():
-        if (tally := report.kinds.get(kind)) and tally.named and not plan.dry_run:
-            output.say(f"go in {plan.days[days]:g} days, unless `{undo}`: {', '.join(tally.named)}")
+        if (tally := report.kinds.get(kind)) and tally.named:
+            go = f"{'would go' if plan.dry_run else 'go'} in {_days(plan.days[days])}"
+            output.say(f"{go}, unless `{undo}`: {', '.join(tally.named)}")
     for kind, tally in report.kinds.items():
         if tally.review:
             output.say(f"due for a look, by `dayflow memory review`: {', '.join(tally.review)}")
@@ -119,4 +120,8 @@ def _cells(report: "Report", kind: Any) -> tuple[Any, ...]:
     tally, plan = report.kinds[kind], report.plan
     kept = ", ".join(f"{count} ({why})" for why, count in sorted(tally.kept.items()))
     went = tally.due if plan.dry_run else tally.gone
-    return LABELS[kind], f"{plan.age(kind):g} days", went, tally.entered_grace, kept or None
+    return LABELS[kind], _days(plan.age(kind)), went, tally.entered_grace, kept or None
+
+
+def _days(count: float) -> str:
+    return f"{count:g} day{'' if count == 1 else 's'}"

@@ -13,9 +13,11 @@ import typer
 
 from client import variables
 from client.cli import app
+from client.commands.tidy import LABELS
 from client.output import Exit
 from domain import agent
 from domain.agent import Agent
+from domain.retention import KINDS
 from domain.status import MOVES, Status
 from store import crash
 from store.settings import Settings
@@ -138,6 +140,13 @@ def test_the_crash_points_are_on_the_page():
     assert {name: told.get(name) for name in crash.POINTS} == {
         name: where.replace("`", "") for name, where in crash.POINTS.items()
     }
+
+
+def test_the_report_of_a_clean_up_on_the_page_has_each_kind():
+    tables = [block for block in FENCE.findall(OPERATING) if "dayflow retention --dry-run" in block]
+
+    assert [set(re.findall(r"^(.+?)  +\d+ days? ", table, re.MULTILINE)) for table in tables] == [set(LABELS.values())]
+    assert set(LABELS) == set(KINDS)
 
 
 def test_the_exit_codes_are_on_the_page():

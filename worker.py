@@ -40,6 +40,7 @@ async def host(
 
     from activities.agents import Agents
     from activities.compactor import Compactor
+    from activities.firings import Firings
     from activities.model import Model
     from activities.people import People
     from activities.pull import Foresight, Transcripts
@@ -56,6 +57,7 @@ async def host(
     from workflows.agent_run import AgentRun
     from workflows.retention import Retention
     from workflows.runner import CheckedRunner
+    from workflows.scheduled_start import ScheduledStart
 
     store = await database.connect(settings)
     ledger, tools, transcripts = Ledger(store), tools or discover(), Transcripts(CACHED)
@@ -69,7 +71,7 @@ async def host(
     worker = Worker(
         client,
         task_queue=task_queue,
-        workflows=[AgentRun, Retention],
+        workflows=[AgentRun, Retention, ScheduledStart],
         workflow_runner=CheckedRunner(),
         activities=[
             agents.load,
@@ -78,6 +80,7 @@ async def host(
             people.check_authority,
             people.check_raise,
             people.resolve_effect,
+            Firings(store).due,
             tidy.plan,
             tidy.find,
             tidy.mark,

@@ -1,7 +1,7 @@
 """The executions that the Temporal server still has: closed ones, those of a run, what they refer to; and their end."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -32,10 +32,10 @@ class Executions:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def closed(self, kind: str, before: datetime, size: int, token: bytes | None) -> Page:
-        """Workflows of a type that were closed before; an execution that went on in another one is told by that one."""
-        old = f'CloseTime < "{before.isoformat()}"'
-        query = f'WorkflowType = "{kind}" AND ExecutionStatus != "ContinuedAsNew" AND {old}'
+    async def closed(self, kinds: Sequence[str], before: datetime, size: int, token: bytes | None) -> Page:
+        """Workflows of these types that were closed before; one that went on in another execution is told by that."""
+        old, these = f'CloseTime < "{before.isoformat()}"', ", ".join(f'"{kind}"' for kind in kinds)
+        query = f'WorkflowType IN ({these}) AND ExecutionStatus != "ContinuedAsNew" AND {old}'
         found = self._client.list_workflows(query, page_size=size, next_page_token=token)
         await found.fetch_next_page()
         told = found.current_page or ()

@@ -58,7 +58,7 @@ class Runs:
     async def find(self, look: Look) -> Found:
         """Runs that are closed for long, and hold nothing open."""
         token = base64.b64decode(look.cursor) if look.cursor else None
-        page = await self._executions.closed("AgentRun", look.plan.before("runs"), PAGE, token)
+        page = await self._executions.closed(["AgentRun"], look.plan.before("runs"), PAGE, token)
         found = Found(cursor=base64.b64encode(page.next).decode() if page.next else None)
         for run, verdict in (await self.judged(page.runs, look.plan, among=page.executions)).items():
             if verdict:
@@ -214,14 +214,14 @@ class Payloads:
 
 
 class Reports:
-    """Clean-ups of long ago, whose results are their reports."""
+    """Clean-ups and firings of schedules, whose results are their reports."""
 
     def __init__(self, executions: Executions, expiry: Expiry) -> None:
         self._executions, self._expiry = executions, expiry
 
     async def find(self, look: Look) -> Found:
         """Those that were closed long ago."""
-        page = await self._executions.closed("Retention", look.plan.before("reports"), PAGE, None)
+        page = await self._executions.closed(["Retention", "ScheduledStart"], look.plan.before("reports"), PAGE, None)
         return Found(due=page.runs)
 
     async def delete(self, batch: Batch) -> Done:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from client import logfile, output
-from client.commands import inspect, memory, new, people, runs, stack, tidy
+from client.commands import inspect, memory, new, people, runs, schedule, stack, tidy
 from client.output import Exit, escape
 from domain import errors
 from store import logs, settings
@@ -29,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Durable AI agents on Temporal. Begin with `dayflow brief`; kill it at any moment; `dayflow resume` goes on.",
 )
-for group in (runs, people, inspect, memory, new, tidy, stack):
+for group in (runs, schedule, people, inspect, memory, new, tidy, stack):
     group.register(app)
 
 

@@ -34,9 +34,9 @@ from domain.model import ModelCall
 from domain.request import missing_key
 from domain.state import RunState
 from domain.status import Status
+from workflows.steps import TASK_TIMEOUT
 
 TASK_QUEUE = "dayflow"
-TASK_TIMEOUT = timedelta(seconds=5)
 RUNS = 'WorkflowType = "AgentRun"'
 # The last event of an execution that is closed; the text where the run itself could not say how it ended.
 _ENDS = {

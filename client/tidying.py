@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 
 from temporalio.client import Client, WorkflowFailureError
 
-from client.dayflow import TASK_QUEUE, TASK_TIMEOUT
+from client.dayflow import TASK_QUEUE
 from domain import errors
 from domain.retention import Report, Wanted
 from store.settings import Settings
+from workflows.steps import TASK_TIMEOUT
 
 DONE = 'WorkflowType = "Retention" AND ExecutionStatus = "Completed"'
 

@@ -17,7 +17,7 @@ Verdict = Literal[
 ]
 # Of what cannot be deleted, enters its grace period or is due for a review, a report names so many.
 NAMED = 50
-# Days that the report of a clean-up is kept.
+# Days that the report of a clean-up, or of a firing of a schedule, is kept.
 REPORTS = 90
 
 EXAMPLE = '{"dry_run": true, "ages": {"runs": 30}}'

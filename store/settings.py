@@ -3,9 +3,10 @@
 Each field's alias is the variable's name. Values are read when `load()` is called, never at import.
 """
 
+import difflib
 from pathlib import Path
 from typing import Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import platformdirs
 import tzlocal
@@ -138,10 +139,7 @@ class Settings(BaseSettings):
     @field_validator("timezone_name")
     @classmethod
     def _known_zone(cls, name: str | None) -> str | None:
-        try:
-            return ZoneInfo(name).key if name else None
-        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-            raise ValueError(f"{name!r} is no IANA time zone, such as Europe/Berlin") from error
+        return zone(name).key if name else None
 
     @field_validator("encryption_keys")
     @classmethod
@@ -239,6 +237,15 @@ def beside(port: int, by: int) -> int:
     if port == 0:
         return 0
     return port + by if port + by <= HIGHEST_PORT else port - by
+
+
+def zone(name: str) -> ZoneInfo:
+    """The time zone of that name; a ValueError that names the nearest where there is none."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        near = difflib.get_close_matches(name, available_timezones(), 1) or ["Europe/Berlin"]
+        raise ValueError(f"{name!r} is no IANA time zone, such as {near[0]}") from None
 
 
 def load() -> Settings:

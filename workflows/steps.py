@@ -6,17 +6,20 @@ Workflows know activities by name only; the types that cross are in `domain/`.
 from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
+from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
 
 from domain.agent import Definition
 from domain.compaction import Compact, Summary
 from domain.decisions import Authority, Objection, Standing
 from domain.model import ModelAnswer, ModelCall
 from domain.raises import Raise
-from domain.request import LoadRequest
+from domain.request import LoadRequest, RunRequest
 from domain.retention import Batch, Done, Found, Look, Plan, Wanted
+from domain.timetable import Due, Firing
 from domain.tool import Preparation, Prepared, Read, ToolCall, ToolResult, ToolSpec
 
+# Shorter than the server's 10 s, after which a killed worker is noticed; longer than a cold replay, or it never ends.
+TASK_TIMEOUT = timedelta(seconds=5)
 HEARTBEAT = timedelta(seconds=5)
 # The list of runs may be behind by this much in its steps and tokens; in its status never.
 COUNTS_SHOWN_EVERY = timedelta(seconds=10)
@@ -227,6 +230,31 @@ async def delete_expired(batch: Batch) -> Done:
         summary=f"{len(batch.names)} {batch.kind}",
     )
     return done
+
+
+async def due_run(firing: Firing) -> Due:
+    """Which run is due when a schedule fires; where it reads from is noted."""
+    due: Due = await workflow.execute_activity(
+        "due_run",
+        firing,
+        result_type=Due,
+        start_to_close_timeout=LOOK_ATTEMPT,
+        retry_policy=LOAD_RETRIES,
+        summary=cut(f"{firing.timetable.name}, {firing.timetable.time_zone}", SUMMARY_BYTES),
+    )
+    return due
+
+
+async def start_run(run_id: str, request: RunRequest) -> None:
+    """Start a run that goes on by itself; `WorkflowAlreadyStartedError` if its id was used before, by whatever."""
+    await workflow.start_child_workflow(
+        "AgentRun",
+        request.model_dump(exclude_none=True),
+        id=run_id,
+        task_timeout=TASK_TIMEOUT,
+        id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+    )
 
 
 def start_tool(call: ToolCall, tool: ToolSpec) -> "workflow.ActivityHandle[ToolResult]":

@@ -68,7 +68,7 @@ def brief(
 
     Example: `dayflow brief -v --inbox ~/Maildir --calendar ~/calendar.ics`
     """
-    request = {"agent": "brief", "model": model, "limits": _limits(steps, tokens, usd, seconds)}
+    request = {"agent": "brief", "model": model, "limits": limits(steps, tokens, usd, seconds)}
     common.run_async(_start(ctx.obj, request, run_id, verbose, crash_after, json, inbox, calendar))
 
 
@@ -91,8 +91,8 @@ def run(
 
     Example: `dayflow run brief "What does Ana wait for?"`
     """
-    limits = _limits(steps, tokens, usd, seconds)
-    request = {"agent": agent, "task": task, "model": model, "limits": limits, "requested_by": requested_by}
+    given = limits(steps, tokens, usd, seconds)
+    request = {"agent": agent, "task": task, "model": model, "limits": given, "requested_by": requested_by}
     common.run_async(_start(ctx.obj, request, run_id, verbose, crash_after, json, None, None))
 
 
@@ -140,9 +140,10 @@ def message(
     common.run_async(_send(run_id, "message", {"text": text, "from": common.user()}, "hears it at its next step"))
 
 
-def _limits(steps: int | None, tokens: int | None, usd: float | None, seconds: float | None) -> dict[str, Any] | None:
-    limits = {"steps": steps, "tokens": tokens, "usd": usd, "seconds": seconds}
-    return {name: value for name, value in limits.items() if value is not None} or None
+def limits(steps: int | None, tokens: int | None, usd: float | None, seconds: float | None) -> dict[str, Any] | None:
+    """The limits that were typed, if any."""
+    given = {"steps": steps, "tokens": tokens, "usd": usd, "seconds": seconds}
+    return {name: value for name, value in given.items() if value is not None} or None
 
 
 async def _start(
@@ -157,7 +158,7 @@ async def _start(
 ) -> None:
     agent = str(request["agent"])
     run_id = run_id or f"{agent}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"  # noqa: DTZ005  local, for people
-    _check_paths(inbox=inbox, calendar=calendar)
+    check_paths(inbox=inbox, calendar=calendar)
     settings, dayflow = await common.ready()
     queue = common.queue_for(run_id, alone=crash_after is not None)
     if crash_after:
@@ -309,7 +310,8 @@ async def _send(run_id: str, name: str, content: dict[str, Any], then: str) -> N
     output.say(f"{run_id} {then}. See `{commands.line('show', run_id)}`.")
 
 
-def _check_paths(**paths: Path | None) -> None:
+def check_paths(**paths: Path | None) -> None:
+    """End where nothing is at a path that was typed."""
     for name, path in paths.items():
         if path is not None and not path.expanduser().exists():
             output.fail(f"--{name}: there is nothing at {path}", Exit.USAGE)

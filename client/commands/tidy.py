@@ -20,7 +20,7 @@ LABELS = {
     "claims": "claims on run ids",
     "memory": "entries of memory that were taken out",
     "streams": "words of models, for watchers",
-    "reports": "reports of clean-ups",
+    "reports": "reports of clean-ups and schedules",
     "payloads": "payload files",
 }
 # What has a grace period: how many days of it the plan names, and the command that saves it in this time.

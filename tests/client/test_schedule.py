@@ -60,6 +60,16 @@ async def test_one_that_was_changed_is_mended_and_one_that_was_paused_stays_paus
     await handle.unpause()
 
 
+async def test_one_that_is_as_it_should_be_is_left_alone(client, settings):
+    """An update would drop the clean-up of last night, if the server was just started and has not caught up."""
+    await schedule.keep(client, settings)
+    before = (await described(client)).info.last_updated_at
+
+    await schedule.keep(client, settings)
+
+    assert (await described(client)).info.last_updated_at == before
+
+
 async def test_switched_off_there_is_none_and_switched_on_there_is_one_again(client, settings):
     off = settings.model_copy(update={"retention": "off"})
     await schedule.keep(client, settings)

@@ -1,29 +1,14 @@
 """The Temporal server may be killed at any moment: started again, the same worker goes on where it was."""
 
-import json
-import os
-import signal
 import time
 
 from checker import check
-from homes import Home, until
+from homes import kill_server, until
 from script import call, conversation, create_task, play, say, unique
 from witness import ends, requests, rows, start, witness
 from workers import working
 
 EFFECTS = 12
-
-
-def kill_server(home: Home) -> None:
-    """SIGKILL, and wait until it is gone."""
-    pid = json.loads((home.path / "run" / "server.json").read_text())["pid"]
-    os.kill(pid, signal.SIGKILL)
-    until("the server is gone", lambda: not served(home))
-
-
-def served(home: Home) -> bool:
-    """Whether the server answers."""
-    return home.temporal("operator", "cluster", "health", code=None).returncode == 0
 
 
 def test_a_server_that_dies_amid_a_call_and_amid_effects_loses_and_doubles_nothing(new_home):

@@ -12,6 +12,7 @@ from temporalio import activity, workflow
 
 from activities.agents import Agents
 from activities.compactor import Compactor
+from activities.firings import Firings
 from activities.model import Model
 from activities.once import CHECK_S
 from activities.people import People
@@ -43,6 +44,7 @@ def registered(tmp_path):
         people.check_authority,
         people.check_raise,
         people.resolve_effect,
+        Firings(None).due,
         tidy.plan,
         tidy.find,
         tidy.mark,
@@ -75,6 +77,7 @@ STEPS = [
     (steps.find_expired, ["find_expired"]),
     (steps.mark_expired, ["mark_expired"]),
     (steps.delete_expired, ["delete_expired"]),
+    (steps.due_run, ["due_run"]),
     (steps.start_tool, list(TOOLS)),
 ]
 

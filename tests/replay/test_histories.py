@@ -13,11 +13,13 @@ from client.replay import replay, worked_in
 from workflows.agent_run import AgentRun
 from workflows.retention import Retention
 from workflows.runner import strict
+from workflows.scheduled_start import ScheduledStart
 
 SCHEDULED = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+WORKFLOWS = [AgentRun, Retention, ScheduledStart]
 RECORDED = sorted(histories.FOLDER.glob("*.json"))
-RUNS = [path for path in RECORDED if path.stem not in histories.CLEAN_UPS]
-CLEAN_UPS = [path for path in RECORDED if path.stem in histories.CLEAN_UPS]
+RUNS = [path for path in RECORDED if path.stem in histories.RUNS]
+OTHERS = [path for path in RECORDED if path.stem not in histories.RUNS]
 
 
 def named(path: Path) -> str:
@@ -25,12 +27,12 @@ def named(path: Path) -> str:
 
 
 def test_every_kind_of_run_is_recorded():
-    assert {path.stem for path in RECORDED} == set(histories.RUNS | histories.CLEAN_UPS)
+    assert {path.stem for path in RECORDED} == set(histories.RUNS | histories.OTHERS)
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=named)
 async def test_it_replays_in_the_strict_sandbox(path):
-    replayer = Replayer(workflows=[AgentRun, Retention], data_converter=CONVERTER, workflow_runner=strict())
+    replayer = Replayer(workflows=WORKFLOWS, data_converter=CONVERTER, workflow_runner=strict())
 
     result = await replayer.replay_workflow(histories.load(path), raise_on_replay_failure=False)
 
@@ -68,16 +70,24 @@ async def test_what_no_worker_has_worked_in_is_left_out(path):
     assert 0 < ahead < len(history.events)
 
 
-@pytest.mark.parametrize("path", CLEAN_UPS, ids=named)
-async def test_a_clean_up_replays_cut_at_every_event_and_not_with_an_event_less(path):
+@pytest.mark.parametrize("path", OTHERS, ids=named)
+async def test_what_is_no_run_replays_cut_at_every_event(path):
     history = histories.load(path)
-    replayer = Replayer(workflows=[Retention], data_converter=CONVERTER, workflow_runner=strict())
-    scheduled = [n for n, event in enumerate(history.events) if event.event_type == SCHEDULED]
+    replayer = Replayer(workflows=WORKFLOWS, data_converter=CONVERTER, workflow_runner=strict())
 
-    for length in range(scheduled[0], len(history.events) + 1):
-        part = WorkflowHistory(history.workflow_id, history.events[:length])
-        assert (await replayer.replay_workflow(part, raise_on_replay_failure=False)).replay_failure is None
-    less = WorkflowHistory(history.workflow_id, [*history.events[: scheduled[1]], *history.events[scheduled[1] + 1 :]])
+    for length in range(2, len(history.events) + 1):
+        cut = WorkflowHistory(history.workflow_id, history.events[:length])
+        result = await replayer.replay_workflow(cut, raise_on_replay_failure=False)
+        assert result.replay_failure is None, f"cut after event {length}"
+
+
+async def test_a_clean_up_does_not_replay_with_an_event_less():
+    history = histories.load(histories.FOLDER / "retention.json")
+    second = [n for n, event in enumerate(history.events) if event.event_type == SCHEDULED][1]
+    less = WorkflowHistory(history.workflow_id, [*history.events[:second], *history.events[second + 1 :]])
+
+    replayer = Replayer(workflows=WORKFLOWS, data_converter=CONVERTER, workflow_runner=strict())
+
     assert (await replayer.replay_workflow(less, raise_on_replay_failure=False)).replay_failure is not None
 
 

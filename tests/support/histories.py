@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import schedules
 from cleanups import client, forgotten, remembered, result
 from homes import Home, until
 from script import call, conversation, play, say, use
@@ -76,7 +77,7 @@ def long(home: Home, run_id: str) -> None:
         home.ends(run_id)
 
 
-def retention(home: Home, run_id: str) -> None:
+def retention(home: Home, run_id: str) -> str:
     """A clean-up after a brief, and of memory: some goes, some enters its grace, some is named."""
     brief(home, f"{run_id}-brief")
     scope = "recorded/retention"
@@ -89,6 +90,22 @@ def retention(home: Home, run_id: str) -> None:
             *("--input", json.dumps({"ages": ages})),
         )
         result(home, run_id)
+    return run_id
+
+
+def fired(home: Home, name: str, times: int = 1) -> str:
+    """A schedule that fired and started the run of its day; the workflow of the firing."""
+    schedules.scheduled(home, "brief", name, "--at", "07:30", "--tz", "Europe/Berlin")
+    with home.worker():
+        for count in range(1, times + 1):
+            schedules.trigger(home, name)
+            schedules.outcomes(home, name, count)
+        return schedules.told(home, name).took[0].workflow_id
+
+
+def fired_again(home: Home, name: str) -> str:
+    """The same, after the run of the day was there."""
+    return fired(home, name, times=2)
 
 
 RUNS: dict[str, Callable[[Home, str], None]] = {
@@ -99,13 +116,17 @@ RUNS: dict[str, Callable[[Home, str], None]] = {
     "refund-edited": refund_edited,
     "long": long,
 }
-CLEAN_UPS: dict[str, Callable[[Home, str], None]] = {"retention": retention}
+# Workflows that are no runs; each gives its id.
+OTHERS: dict[str, Callable[[Home, str], str]] = {"retention": retention, "fired": fired, "fired-again": fired_again}
 
 
 def record(home: Home, name: str) -> None:
     """Let it happen, and keep its history without the names of this machine."""
     run_id = f"recorded-{name}"
-    (RUNS | CLEAN_UPS)[name](home, run_id)
+    if name in OTHERS:
+        run_id = OTHERS[name](home, run_id)
+    else:
+        RUNS[name](home, run_id)
     until(f"{run_id} is closed", lambda: asyncio.run(_closed(home, run_id)))
     history = asyncio.run(_fetch(home, run_id))
     (FOLDER / f"{name}.json").write_text(json.dumps(_anonymous(history), indent=1, ensure_ascii=False) + "\n")
@@ -136,7 +157,7 @@ def _anonymous(value: Any) -> Any:
 
 def main() -> None:
     """Record what is missing, or what is named."""
-    wanted = sys.argv[1:] or [name for name in RUNS | CLEAN_UPS if not (FOLDER / f"{name}.json").exists()]
+    wanted = sys.argv[1:] or [name for name in RUNS | OTHERS if not (FOLDER / f"{name}.json").exists()]
     home = Home(Path(tempfile.mkdtemp()))
     home.dayflow("up", "--no-worker")
     try:

@@ -163,6 +163,12 @@ def pid_of(home: Home, part: str) -> int:
     return int(json.loads((home.path / "run" / f"{part}.json").read_text())["pid"])
 
 
+def kill_server(home: Home) -> None:
+    """SIGKILL to the Temporal server, and wait until it is gone."""
+    os.kill(pid_of(home, "server"), signal.SIGKILL)
+    until("the server is gone", lambda: home.temporal("operator", "cluster", "health", code=None).returncode)
+
+
 @contextlib.contextmanager
 def running(home: Home) -> Iterator[Home]:
     """The home with its server and its sandbox up; nothing is left running."""

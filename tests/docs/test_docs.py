@@ -56,8 +56,9 @@ def resolve(words: list[str]) -> tuple[Any, list[str]]:
     """The command that is named, and the words that are left for it."""
     command: Any = COMMAND
     while hasattr(command, "commands") and words and not words[0].startswith("-"):
-        assert words[0] in command.commands, f"there is no command {words[0]!r}"
-        command, words = command.commands[words[0]], words[1:]
+        found = command.get_command(None, words[0])
+        assert found, f"there is no command {words[0]!r}"
+        command, words = found, words[1:]
     return command, words
 
 

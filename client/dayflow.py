@@ -1,6 +1,7 @@
 """The typed client: start runs, look at them, talk to them. What the command does, a program can do by this."""
 
 import asyncio
+import contextlib
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
@@ -130,24 +131,11 @@ class Dayflow:
     async def get(self, run_id: str, execution: str | None = None) -> Run:
         """A run by its id, its newest execution unless one is named; `errors.NotFound` if there is none."""
         told = await self._describe(run_id, execution)
-        run = await self._run(told, await self._events(told))
-        pending = told.raw_description.pending_activities
-        again = (one for one in pending if one.attempt > 1 and one.HasField("last_failure"))
-        run.retrying = [await _retrying(one, self.client.data_converter) for one in again]
-        run.lost = [one.activity_type.name for one in pending if _lost(one)]
-        return run
+        return await self._look(told, await self._events(told))
 
     async def executions(self, run_id: str) -> list[Run]:
         """The executions that a run went through by continuing as new, oldest first; those that are still kept."""
-        run = await self.get(run_id)
-        found = [run]
-        while run.came_from:
-            try:
-                run = await self.get(run_id, run.came_from)
-            except errors.NotFound:
-                break
-            found.append(run)
-        return found[::-1]
+        return [await self._look(told, events) for told, events in await self._histories(run_id)]
 
     async def events(self, run_id: str, execution: str | None = None) -> list[HistoryEvent]:
         """The whole history of a run's execution."""
@@ -180,7 +168,7 @@ class Dayflow:
     async def follow(self, run_id: str) -> AsyncIterator[Run]:
         """The run, again and again as it changes, until it is closed. Costs the run nothing: only its history is read.
 
-        Replaying takes longer the longer the history is; in between it rests for as long as that took.
+        Replaying takes longer the longer the history is; in between it rests for three times as long as that took.
         """
         execution: str | None = None
         while True:
@@ -202,7 +190,7 @@ class Dayflow:
                 grown.clear()
                 began = time.monotonic()
                 yield await self._run(told, list(events))
-                await asyncio.sleep(time.monotonic() - began)
+                await asyncio.sleep(3 * (time.monotonic() - began))
             feed.result()
             yield await self.get(told.id, told.run_id)
         finally:
@@ -263,13 +251,13 @@ class Dayflow:
 
     async def reset_point(self, run_id: str, step: int) -> tuple[str, int]:
         """The execution that asked the model for a step, and the workflow task in it that did."""
-        for run in reversed(await self.executions(run_id)):
-            for event in await self.events(run_id, run.execution):
+        for told, events in reversed(await self._histories(run_id)):
+            for event in events:
                 call = event.activity_task_scheduled_event_attributes
                 if call.activity_type.name == "call_model":
                     asked = (await self.client.data_converter.decode(call.input.payloads, [ModelCall]))[0]
                     if asked.step == step:
-                        return run.execution, call.workflow_task_completed_event_id
+                        return told.run_id, call.workflow_task_completed_event_id
         listed = commands.line("steps", run_id)
         raise errors.NotFound(f"{run_id} has no step {step} to go on from; `{listed}` lists them")
 
@@ -296,11 +284,21 @@ class Dayflow:
 
     async def divergence(self, run_id: str) -> str | None:
         """Where today's code leaves a run's history, in any of its executions; None if it nowhere does."""
-        for run in await self.executions(run_id):
-            whole = await self._replay(run_id, await self.events(run_id, run.execution))
+        for _, events in await self._histories(run_id):
+            whole = await self._replay(run_id, events)
             if whole.divergence:
                 return whole.divergence
         return None
+
+    async def _histories(self, run_id: str) -> list[tuple[WorkflowExecutionDescription, list[HistoryEvent]]]:
+        """Each execution of a run that is still kept, and its history, oldest first."""
+        told = await self._describe(run_id, None)
+        found = [(told, await self._events(told))]
+        with contextlib.suppress(errors.NotFound):
+            while earlier := _came_from(found[-1][1]):
+                told = await self._describe(run_id, earlier)
+                found.append((told, await self._events(told)))
+        return found[::-1]
 
     async def _events(self, told: WorkflowExecution) -> list[HistoryEvent]:
         handle = self.client.get_workflow_handle(told.id, run_id=told.run_id)
@@ -324,14 +322,23 @@ class Dayflow:
     async def _replay(self, run_id: str, events: Sequence[HistoryEvent]) -> Replayed:
         return await replay(run_id, self.client.namespace, events, self.client.data_converter)
 
+    async def _look(self, told: WorkflowExecutionDescription, events: list[HistoryEvent]) -> Run:
+        """The run, and which of its parts are tried again or lost at this moment."""
+        run = await self._run(told, events)
+        pending = told.raw_description.pending_activities
+        again = (one for one in pending if one.attempt > 1 and one.HasField("last_failure"))
+        run.retrying = [await _retrying(one, self.client.data_converter) for one in again]
+        run.lost = [one.activity_type.name for one in pending if _lost(one)]
+        return run
+
     async def _run(self, told: WorkflowExecution, events: list[HistoryEvent]) -> Run:
         recorded = worked_in(events)
         ahead = events[len(recorded) :]
         replayed = await self._replay(told.id, recorded)
         end = _ENDS.get(events[-1].event_type) if events else None
         said = replayed.state is not None and replayed.state.closed
-        first, last = (events[0], events[-1]) if events else (HistoryEvent(), HistoryEvent())
-        came_from = first.workflow_execution_started_event_attributes.continued_execution_run_id
+        last = events[-1] if events else HistoryEvent()
+        came_from = _came_from(events)
         if replayed.state is None and came_from:  # no worker has taken this execution up yet
             replayed.state = (await self.get(told.id, came_from)).state
         next_one = last.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
@@ -349,7 +356,7 @@ class Dayflow:
             ],
             task_open=any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED for event in ahead),
             other_executions=await self._others(told),
-            came_from=came_from or None,
+            came_from=came_from,
             went_on_in=next_one or None,
         )
 
@@ -369,6 +376,12 @@ class Dayflow:
         """Other executions of the same id: before a reset, or before a hand-over."""
         found = self.client.list_workflows(f'WorkflowId = "{told.id.replace(chr(34), "")}"', limit=50)
         return [other.run_id async for other in found if other.run_id != told.run_id]
+
+
+def _came_from(events: Sequence[HistoryEvent]) -> str | None:
+    """The execution that this one continues."""
+    first = events[0] if events else HistoryEvent()
+    return first.workflow_execution_started_event_attributes.continued_execution_run_id or None
 
 
 async def _either(event: asyncio.Event, task: asyncio.Task[None]) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from temporalio import workflow
@@ -48,7 +47,6 @@ _LEFT_BY_A_TASK = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
 }
-_THREADS = ThreadPoolExecutor(4, thread_name_prefix="replay")
 
 
 class _Keeper(Interceptor):
@@ -115,8 +113,8 @@ async def replay(
         data_converter=converter,
         interceptors=[keeper],
         workflow_runner=UnsandboxedWorkflowRunner(),
-        workflow_task_executor=_THREADS,
         build_id="dayflow",
+        debug_mode=True,  # a replay may take as long as it takes; without this, two seconds count as a deadlock
     )
     result = await replayer.replay_workflow(WorkflowHistory(run_id, list(events)), raise_on_replay_failure=False)
     if result.replay_failure and codec and codec.missed:  # what is kept outside of the history wanted it

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import orders
 import pytest
+import stalls
 from homes import Home, running
+
+stalls.watch()
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -10,6 +9,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
+from stalls import stood_still
 from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
 from temporalio.api.history.v1 import HistoryEvent
 from witness import Request, Witness
@@ -145,13 +145,15 @@ def requests_are_those_of_the_steps(requests: list[Request], steps: list[dict[st
 def each_ask_is_sent_once(seen: Witness, again: Mapping[Place, int]) -> None:
     """I5: one request for each ask of each step, and those that the test caused.
 
-    On an overloaded machine a heartbeat may come too late: then each attempt that history knows may have sent one.
+    On an stood_still machine a heartbeat may come too late: then each attempt that history knows may have sent one.
     """
     sent = Counter(request.place for request in seen.requests)
     wanted = {place: 1 + again.get(place, 0) for place in {*sent, *again}}
     attempts = _attempts(seen)
-    late = overloaded() and all(wanted[place] <= sent[place] <= max(wanted[place], attempts[place]) for place in wanted)
-    assert sent == wanted or late, f"{sent}, not {wanted}; attempts: {attempts}, load {os.getloadavg()}"
+    late = stood_still() and all(
+        wanted[place] <= sent[place] <= max(wanted[place], attempts[place]) for place in wanted
+    )
+    assert sent == wanted or late, f"{sent}, not {wanted}; attempts: {attempts}"
 
 
 def what_was_possibly_paid_is_counted(seen: Witness, unknown: int) -> None:
@@ -159,8 +161,8 @@ def what_was_possibly_paid_is_counted(seen: Witness, unknown: int) -> None:
     answers = sum(kind == "call_model" for kind, *_ in _completed(seen))
     wanted = sum(request.charged for request in seen.requests) - answers + unknown
     counted = seen.record["totals"]["possibly_paid"]["calls"]
-    late = overloaded() and wanted <= counted < sum(_attempts(seen).values())
-    assert counted == wanted or late, f"{counted}, not {wanted}; attempts: {_attempts(seen)}, load {os.getloadavg()}"
+    late = stood_still() and wanted <= counted < sum(_attempts(seen).values())
+    assert counted == wanted or late, f"{counted}, not {wanted}; attempts: {_attempts(seen)}"
 
 
 def tokens_add_up(seen: Witness) -> None:
@@ -203,11 +205,6 @@ def no_task_of_the_workflow_failed(seen: Witness) -> None:
 def no_secret_is_in_history(seen: Witness) -> None:
     """I8: a secret of the worker's environment reaches neither history nor record."""
     assert SECRET not in seen.history
-
-
-def overloaded() -> bool:
-    """Whether this machine has so much to do that its processes stand still for seconds."""
-    return os.getloadavg()[0] > 2 * (os.cpu_count() or 1)
 
 
 def bare(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ from domain.state import RunState
 from store.blobs import Blobs
 from store.payloads import reference, within
 from store.settings import SAMPLES
+from workflows.agent_run import STATUS
 
 
 @dataclass(frozen=True)
@@ -139,14 +140,23 @@ def retried(home: Home, run_id: str, activity: str, attempt: int = 3) -> str:
 
 
 def ends(home: Home, run_id: str, status: str = "done", reason: str | None = None, seconds: float = 60) -> Run:
-    """Follow a run until it has this status and this reason."""
-    wanted = f"{status}: {reason}"
+    """Wait until a run has this status and this reason; a replay, which is dear, only when the server says so too."""
 
-    def reached(run: Run) -> bool:
-        record = run.record()
-        return (record["status"], record["reason"]) == (status, reason)
+    async def reached() -> Run:
+        dayflow, run = await _client(home), None
+        handle = dayflow.client.get_workflow_handle(run_id)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            told = await handle.describe()
+            if told.typed_search_attributes.get(STATUS) == status or told.close_time:
+                run = await dayflow.get(run_id)
+                if (run.record()["status"], run.record()["reason"]) == (status, reason):
+                    return run
+            await asyncio.sleep(0.1)
+        run = run or await dayflow.get(run_id)
+        raise AssertionError(f"{run_id}: not within {seconds:g} s: {status}: {reason}; it is {run.record()}")
 
-    return watch(home, run_id, reached, wanted, seconds)
+    return asyncio.run(reached())
 
 
 def start(home: Home, run_id: str, request: Any, task_queue: str = "dayflow") -> None:

@@ -13,7 +13,7 @@ endif
 help:
 	@echo "make demo     set up, and write the brief of a sample day (LIVE=1 spends your ANTHROPIC_API_KEY)"
 	@echo "make test     set up, and run the tests"
-	@echo "make test-long  the tests that take minutes each"
+	@echo "make test-long  the tests that take longer: a quarter of an hour"
 	@echo "make install  set up: a .venv here, with pinned versions"
 	@echo "make check    ruff, mypy"
 	@echo "make fix      let ruff mend what it can"
@@ -37,7 +37,7 @@ demo: install
 	@echo "Stop it with: $(BIN)/dayflow down"
 
 test: install
-	$(QUIET) $(BIN)/pytest -q -n 2 --dist loadfile -m "not long"
+	$(QUIET) $(BIN)/pytest -q -n 4 --dist loadfile -m "not long"
 
 test-long: install
 	$(QUIET) $(BIN)/pytest -q -m long

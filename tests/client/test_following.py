@@ -3,9 +3,11 @@
 import re
 from collections.abc import Callable
 
+import pytest
 from homes import Home
 
 
+@pytest.mark.long
 def test_each_step_is_followed_by_its_own_results_up_to_the_last_one_before_a_crash(
     new_home: Callable[..., Home],
 ) -> None:

@@ -43,6 +43,7 @@ def test_a_person_stores_a_fact_and_is_trusted(desk):
     assert GERMAN in memory(desk, "list", "add_1").stdout
 
 
+@pytest.mark.long
 def test_a_change_keeps_what_was_said_before(desk):
     entry_id = str(added(desk, "edit_1"))
 

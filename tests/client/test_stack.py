@@ -253,6 +253,7 @@ def test_a_namespace_that_the_server_lacks_is_named(home: Home) -> None:
     assert "has no namespace 'nowhere'" in home.dayflow("worker", "--wait", "0", env=nowhere, code=USAGE).stderr
 
 
+@pytest.mark.long
 def test_up_says_what_it_waits_for_while_a_part_does_not_answer(home: Home) -> None:
     server = pid_of(home, "server")
     os.kill(server, signal.SIGSTOP)
@@ -293,6 +294,7 @@ def test_a_start_that_fails_shows_the_log_and_what_to_do(new: Home) -> None:
     assert not pid_file(new, "server").exists()
 
 
+@pytest.mark.long
 def test_a_disk_without_room_is_named_also_where_no_log_has_room_to_say_so(tmp_path: Path) -> None:
     with small_disk(tmp_path, megabytes=16) as disk:
         home = Home(tmp_path / "home")

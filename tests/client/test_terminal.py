@@ -39,7 +39,10 @@ def told_lines(said: str) -> list[str]:
     return [line for line in said.splitlines() if not line.startswith("loading ")]
 
 
-@pytest.mark.parametrize(("options", "lines"), [((), 0), (("-v",), 1)], ids=["quiet", "verbose"])
+ASKED_FOR = [pytest.param((), 0, id="quiet"), pytest.param(("-v",), 1, id="verbose", marks=pytest.mark.long)]
+
+
+@pytest.mark.parametrize(("options", "lines"), ASKED_FOR)
 def test_what_is_tried_again_is_one_line_at_the_most_and_its_trace_is_in_the_log(new_home, options, lines):
     home = new_home()
     task = unique("overloaded")
@@ -54,6 +57,7 @@ def test_what_is_tried_again_is_one_line_at_the_most_and_its_trace_is_in_the_log
     assert "Traceback" in (home.path / "logs" / "cli.log").read_text()
 
 
+@pytest.mark.long
 def test_a_server_that_is_stopped_under_a_run_is_named_with_the_way_on(tmp_path):
     run_id = unique("stopped")
     with running(Home(tmp_path / "home")) as home:

@@ -51,6 +51,7 @@ def test_the_start_of_a_process_is_known_to_the_second() -> None:
     assert workers.started(os.getpid()) is not None
 
 
+@pytest.mark.long
 def test_a_run_that_waits_and_has_no_worker_any_more_says_so_at_each_step(new_home: Callable[..., Home]) -> None:
     home = new_home()
 

@@ -96,6 +96,7 @@ def outcome_of(
     )
 
 
+@pytest.mark.long
 def test_an_effect_without_a_description_fails_the_tests(clone):
     told = outcome_of(clone, described=False)
 
@@ -103,6 +104,7 @@ def test_an_effect_without_a_description_fails_the_tests(clone):
     assert "the effect tool 'book_room' has no tests/contract/book_room.py" in told.stdout
 
 
+@pytest.mark.long
 def test_a_description_that_is_not_filled_in_is_one_failure_of_one_line(clone):
     told = outcome_of(clone, described=True, as_written=True)
 
@@ -119,6 +121,7 @@ def test_a_new_effect_gets_every_test_by_being_there(clone):
     assert "8 passed" in told.stdout
 
 
+@pytest.mark.long
 def test_an_effect_whose_destination_does_not_keep_its_promise_fails_them(clone):
     told = outcome_of(clone, described=True, checks_key=False)
 

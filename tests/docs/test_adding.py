@@ -80,6 +80,7 @@ def test_the_examples_load_and_keep_their_promises(copy):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_the_effect_whose_contract_file_is_shown_keeps_the_contract(copy):
     config = f"--config-file={ROOT / 'pyproject.toml'}"
     done = subprocess.run(
@@ -98,7 +99,7 @@ def test_the_effect_whose_contract_file_is_shown_keeps_the_contract(copy):
     assert "8 passed" in done.stdout
 
 
-@pytest.mark.parametrize("tool", ["ruff check", "ruff format --check", "mypy"])
+@pytest.mark.parametrize("tool", ["ruff check", "ruff format --check", pytest.param("mypy", marks=pytest.mark.long)])
 def test_the_examples_are_as_clean_as_our_own_code(copy, tool):
     name, *arguments = tool.split()
     config = "--config-file" if name == "mypy" else "--config"
@@ -128,6 +129,7 @@ def test_the_agent_runs_with_its_tools(copy, tmp_path):
         assert report.read_text("utf-8") == "It is a long time."
 
 
+@pytest.mark.long
 def test_the_gateway_answers_as_a_provider(copy, tmp_path):
     (port,) = free_ports(1)
     with gateway(copy, port), running(tmp_path / "home", copy, ANTHROPIC_BASE_URL=f"http://127.0.0.1:{port}") as home:

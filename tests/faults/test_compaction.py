@@ -155,8 +155,8 @@ def test_a_model_sums_up_and_what_it_costs_counts(small, answers, taken):
 # Where the worker dies, `{n}` being the summary's place among the model calls; and the requests for it in all.
 KILLS = [
     ("compact.done", "rules", 0),
-    ("compact.done", "model", 1),
-    ("model.received:{n}", "model", 2),
+    pytest.param("compact.done", "model", 1, marks=pytest.mark.long),
+    pytest.param("model.received:{n}", "model", 2, marks=pytest.mark.long),
 ]
 
 

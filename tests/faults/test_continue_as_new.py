@@ -82,6 +82,7 @@ def test_words_that_arrive_in_a_hand_over_are_heard_once_each(short):
     assert witness(short, run_id).run.other_executions
 
 
+@pytest.mark.long
 def test_a_run_that_waits_for_approval_outlives_any_number_of_signals(short):
     refund = Refund("storm")
     begin(short, refund)
@@ -120,6 +121,7 @@ def test_a_cancel_that_arrives_in_a_hand_over_ends_the_run(short):
     assert witness(short, refund.run_id).refunds == []
 
 
+@pytest.mark.long
 def test_a_paused_run_stays_paused_in_its_next_execution(short):
     run_id = long_run(short, 10)
     send(short, run_id, "pause", {"by": "ana"})
@@ -132,6 +134,7 @@ def test_a_paused_run_stays_paused_in_its_next_execution(short):
     ends(short, run_id)
 
 
+@pytest.mark.long
 def test_a_run_is_reset_to_a_step_of_an_earlier_execution(short):
     run_id = long_run(short, 20)
     ends(short, run_id)

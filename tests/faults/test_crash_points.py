@@ -22,13 +22,10 @@ ONCE = [
     Case(("effect.committed",)),
     Case(("effect.done",)),
 ]
-# The recovery is killed as well, where the first worker was or further on.
+# The recovery is killed as well, where the first worker was or further on; all pairs are in test_crash_pairs.py.
 TWICE = [
-    Case(("model.stream", "model.stream"), again={(1, 1): 2}),
     Case(("model.received", "model.received"), again={(1, 1): 2}),
     Case(("effect.committed", "effect.committed")),
-    Case(("model.received", "effect.committed"), again={(1, 1): 1}),
-    Case(("model.begun", "effect.begun"), unknown=1),
     Case(("read.done", "effect.done")),
     Case(("model.done", "step.end"), cold=True),
 ]

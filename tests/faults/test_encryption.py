@@ -93,7 +93,10 @@ def test_junk_that_is_marked_as_encrypted_is_recorded_and_wedges_nothing(sealed)
     no_task_of_the_workflow_failed(seen)
 
 
-@pytest.mark.parametrize("keys", [(), (OTHER,)], ids=["no key", "another key"])
+WITHOUT = [pytest.param((), id="no key"), pytest.param((OTHER,), id="another key", marks=pytest.mark.long)]
+
+
+@pytest.mark.parametrize("keys", WITHOUT)
 def test_a_worker_without_the_key_waits_for_it_and_spoils_nothing(home, keys):
     mine, task = keyed(home, ONE), unique("keyless")
     without = keyed(home, *keys)
@@ -115,6 +118,7 @@ def test_a_worker_without_the_key_waits_for_it_and_spoils_nothing(home, keys):
     history_replays(witness(mine, task))
 
 
+@pytest.mark.long
 def test_a_run_that_lost_its_worker_with_the_key_goes_on_when_it_is_back(home):
     mine, task = keyed(home, ONE), unique("keyless-later")
     play(home, waiting(task))
@@ -132,6 +136,7 @@ def test_a_run_that_lost_its_worker_with_the_key_goes_on_when_it_is_back(home):
     history_replays(witness(mine, task))
 
 
+@pytest.mark.long
 def test_a_run_that_went_on_in_another_execution_waits_for_the_key_too(home):
     mine, task = keyed(home, ONE), unique("keyless-next")
     slow = {**call(use("read_tasks")), "faults": [{"kind": "silence", "seconds": 4, "pings": True}]}

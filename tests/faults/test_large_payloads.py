@@ -165,6 +165,7 @@ def task_failure(home: Home, run_id: str) -> str | None:
     return None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("tool", "point"), [("create_task", "effect.begin"), ("read_inbox", "read.done")])
 def test_an_action_whose_arguments_are_lost_does_not_end_its_run(sparing, tool, point):
     """An effect waits for them; of a reading tool the model is told, after four attempts."""

@@ -69,6 +69,7 @@ def listed(home: Home) -> dict[str, dict[str, Any]]:
     return {row["run_id"]: row for row in rows}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1_200 if RUNS > 100 else 120)
 def test_many_waiting_runs_are_listed_fast_and_outlive_their_worker(crowded):
     refunds = [Refund("many") for _ in range(RUNS)]

@@ -84,7 +84,10 @@ def test_a_run_that_has_read_nothing_passes_on_the_users_word(staffed):
     assert (entry["trust"], entry["source"]["said_by"]) == ("trusted", "user")
 
 
-@pytest.mark.parametrize("point", ["effect.begun", "effect.committed", "effect.done"])
+LATER = [pytest.param(point, marks=pytest.mark.long) for point in ("effect.begun", "effect.done")]
+
+
+@pytest.mark.parametrize("point", ["effect.committed", *LATER])
 def test_a_worker_that_dies_while_a_fact_is_stored_stores_it_once(home, point):
     scope, queue = unique("user"), unique("memory")
     with working(home, queue, DAYFLOW_CRASH_AT=point) as doomed:

@@ -3,8 +3,9 @@
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -28,7 +29,6 @@ TWICE = [
     ("effect.begun:2", "effect.committed"),
     ("mail.accepted", "effect.done"),
 ]
-CASES = REFUND + MAIL + TWICE
 # A mail that may have left is looked for, but not before the time for sending it is over.
 SECONDS = 110
 
@@ -43,9 +43,21 @@ class Told:
 
 @pytest.fixture(scope="module")
 def told(home: Home) -> Iterator[dict[tuple[str, ...], "Future[Told]"]]:
-    """All cases side by side, each on a task queue of its own: what takes time is to notice a death."""
-    with ThreadPoolExecutor(len(CASES)) as pool:
-        yield {points: pool.submit(killed, home, points) for points in CASES}
+    with side_by_side(home, REFUND + MAIL) as told:
+        yield told
+
+
+@pytest.fixture(scope="module")
+def told_twice(home: Home) -> Iterator[dict[tuple[str, ...], "Future[Told]"]]:
+    with side_by_side(home, TWICE) as told:
+        yield told
+
+
+@contextmanager
+def side_by_side(home: Home, cases: Sequence[tuple[str, ...]]) -> Iterator[dict[tuple[str, ...], "Future[Told]"]]:
+    """All cases, each on a task queue of its own: what takes time is to notice a death."""
+    with ThreadPoolExecutor(len(cases)) as pool:
+        yield {points: pool.submit(killed, home, points) for points in cases}
 
 
 def killed(home: Home, points: tuple[str, ...]) -> Told:
@@ -75,9 +87,10 @@ def test_a_kill_during_the_mail_changes_nothing(home, told, points):
     as_if_nothing_had_happened(home, told[points].result())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("points", TWICE, ids=", then ".join)
-def test_a_second_kill_during_the_recovery_changes_nothing(home, told, points):
-    as_if_nothing_had_happened(home, told[points].result())
+def test_a_second_kill_during_the_recovery_changes_nothing(home, told_twice, points):
+    as_if_nothing_had_happened(home, told_twice[points].result())
 
 
 def test_every_point_of_an_effect_is_met():

@@ -12,7 +12,7 @@ from witness import ends, rows, witness
 FAILURES = 6
 
 
-@pytest.mark.parametrize("status", [500, 529])
+@pytest.mark.parametrize("status", [500, pytest.param(529, marks=pytest.mark.long)])
 def test_a_model_that_is_down_after_the_refund_hears_its_result_on_resume_and_nothing_is_done_twice(staffed, status):
     refund = Refund(f"down-{status}")
     play(staffed, down(refund, status))

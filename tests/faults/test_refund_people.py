@@ -92,6 +92,7 @@ def test_an_approver_removed_while_the_run_is_paused_approves_nothing(desk):
     finished(home, refund)
 
 
+@pytest.mark.long
 def test_an_approver_removed_while_no_worker_is_up_approves_nothing(desk):
     home = desk.home
     with desk.worker(DAYFLOW_CRASH_AT="effect.begin") as doomed:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from homes import BIN, Home, kill, until
 from script import call, conversation, create_task, play, say, unique
 from temporalio.api.enums.v1 import EventType
@@ -97,6 +98,7 @@ def test_a_watcher_outlives_a_killed_worker_and_shows_the_new_attempt_instead(ho
     assert (events[-1]["event"], events[-1]["status"]) == ("run", "done")
 
 
+@pytest.mark.long
 def test_run_verbose_shows_words_too(home):
     task = unique("verbose")
     play(home, slowly(task, 3))

@@ -13,7 +13,6 @@ from script import unique
 from temporalio.api.workflowservice.v1 import ListScheduleMatchingTimesRequest
 from temporalio.client import Client
 from typer.testing import CliRunner
-from workers import printed
 
 from client.cli import app
 from client.converter import converter
@@ -119,7 +118,7 @@ def test_it_is_listed_paused_resumed_and_removed(home, name):
 
 
 def until_listed(home: Home, name: str) -> None:
-    until("it is listed", lambda: name in [one["name"] for one in printed(home, "schedule", "list")])
+    until("it is listed", lambda: name in [one["name"] for one in home.json("schedule", "list")])
 
 
 async def test_it_is_due_at_the_hour_of_its_zone_and_an_hour_later_where_that_is_left_out(home, name, client):

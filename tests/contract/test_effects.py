@@ -23,10 +23,10 @@ from typing import Any
 import one_call
 import pytest
 import pytest_asyncio
+from forks import forked
 from pydantic import ValidationError
 from sqlalchemy import update
 from temporalio.exceptions import ApplicationError
-from workers import forked
 
 from activities.tool import Context, Tool
 from activities.tools import discover

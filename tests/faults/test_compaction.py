@@ -5,7 +5,7 @@ from checker import check
 from homes import Home, running
 from script import call, conversation, create_task, play, say, unique, use
 from witness import Witness, ends, start, witness
-from workers import printed, working
+from workers import working
 
 from domain.compaction import ASKED, OPENING
 
@@ -81,7 +81,7 @@ def test_a_long_run_is_compacted_again_and_again_and_forgets_nothing(staffed):
     assert len(seen.requests[-1].messages) < 20
     assert f"- {seen.state.actions.all[0].action_id} create_task task:{same}: done" in "\n".join(recaps(seen))
     assert [task["source_id"] for task in seen.tasks].count(same) == 1
-    told = printed(staffed, "steps", run_id)
+    told = staffed.json("steps", run_id)
     assert [step["n"] for step in told] == list(range(1, 41))
     assert all(step["tool_results"] for step in told[:-1])
 

@@ -9,7 +9,7 @@ from homes import Home, running, until
 from refunds import LEAD, Refund, asked, begin
 from script import call, conversation, create_task, play, say, unique, use
 from witness import ends, look, requests, send, send_all, start, witness
-from workers import printed, working
+from workers import working
 
 EVENTS = 60
 
@@ -49,7 +49,7 @@ def test_every_step_is_told_once_and_in_order_over_all_executions(short):
     ends(short, run_id)
 
     seen = witness(short, run_id)
-    told = printed(short, "steps", run_id)
+    told = short.json("steps", run_id)
     sent = requests(short, run_id)
 
     assert [step["n"] for step in told] == list(range(1, 42))
@@ -62,11 +62,11 @@ def test_every_step_is_told_once_and_in_order_over_all_executions(short):
         [{name: value for name, value in block.items() if name != "cache_control"} for block in message["content"]]
         for message in sent[-1].messages[1:]
     ]
-    assert len(printed(short, "actions", run_id)) == 80
+    assert len(short.json("actions", run_id)) == 80
     assert [task for task in seen.tasks if task["source_id"] == run_id] != []
     assert len(seen.commits) == 0 or len(seen.commits) == 1
-    assert printed(short, "replay", run_id)["ok"] is True
-    assert Counter(row["run_id"] for row in printed(short, "runs"))[run_id] == 1
+    assert short.json("replay", run_id)["ok"] is True
+    assert Counter(row["run_id"] for row in short.json("runs"))[run_id] == 1
 
 
 def test_words_that_arrive_in_a_hand_over_are_heard_once_each(short):
@@ -104,8 +104,8 @@ def test_a_run_that_waits_for_approval_outlives_any_number_of_signals(short):
     assert len(seen.refunds) == 1
     assert len(seen.mails) == 1
     assert seen.record["refused_messages"]["count"] == 300
-    assert [one["accepted"] for one in printed(short, "decisions", refund.run_id)] == [True]
-    assert {action["status"] for action in printed(short, "actions", refund.run_id)} == {"done"}
+    assert [one["accepted"] for one in short.json("decisions", refund.run_id)] == [True]
+    assert {action["status"] for action in short.json("actions", refund.run_id)} == {"done"}
     assert seen.record["current_step"] == "5 of 5"
 
 
@@ -145,7 +145,7 @@ def test_a_run_is_reset_to_a_step_of_an_earlier_execution(short):
 
     after = witness(short, run_id)
     assert after.run.execution != before.run.execution
-    assert [step["n"] for step in printed(short, "steps", run_id)] == list(range(1, 22))
+    assert [step["n"] for step in short.json("steps", run_id)] == list(range(1, 22))
     assert len(after.requests) == len(before.requests)
     assert len(after.commits) == len(before.commits)
 

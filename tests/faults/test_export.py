@@ -8,7 +8,7 @@ from homes import Home, running
 from refunds import Refund, asked, begin
 from script import call, conversation, play, say, unique, use
 from witness import ends, start
-from workers import printed, working
+from workers import working
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +37,11 @@ def test_a_file_of_a_run_in_many_executions_has_every_step_and_action_and_what_t
 
     assert len(file["executions"]) >= 3
     assert file["whole"] is True
-    assert [{name: value for name, value in step.items() if name != "cost_usd"} for step in file["steps"]] == printed(
-        brisk, "steps", task
-    )
-    assert file["actions"] == printed(brisk, "actions", task)
-    assert file["record"] == printed(brisk, "show", task)
+    assert [
+        {name: value for name, value in step.items() if name != "cost_usd"} for step in file["steps"]
+    ] == brisk.json("steps", task)
+    assert file["actions"] == brisk.json("actions", task)
+    assert file["record"] == brisk.json("show", task)
     assert file["definition"]["task"] == task
     spent = sum(step["cost_usd"] for step in file["steps"])
     assert spent == pytest.approx(file["costs"]["totals"]["cost_usd"], abs=1e-4)

@@ -12,7 +12,7 @@ from refunds import Refund, approve, asked, payments, ruled
 from schedules import backfill, due_at, in_seconds, outcomes, scheduled, told, trigger, would_go
 from script import call, conversation, create_task, play, say, unique
 from witness import ends, requests, rows, witness
-from workers import printed, working
+from workers import working
 
 BERLIN = ZoneInfo("Europe/Berlin")
 # Here it is never the same day.
@@ -71,7 +71,7 @@ def test_now_starts_the_run_of_today_also_while_paused_and_no_second_one(staffed
     runs = each_day(staffed, name)
     staffed.dayflow("schedule", "pause", name)
 
-    first = printed(staffed, "schedule", "now", name)
+    first = staffed.json("schedule", "now", name)
     again = staffed.dayflow("schedule", "now", name).stdout
 
     run_id = f"{runs}{day(datetime.now(UTC))}"

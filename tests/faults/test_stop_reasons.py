@@ -5,7 +5,6 @@ from checker import check, requests_are_those_of_the_steps
 from homes import Home
 from script import call, conversation, create_task, play, say, unique, use
 from witness import Witness, ends, send, start, witness
-from workers import printed
 
 CUT = {"content": [{"type": "text", "text": "The brief is"}], "stop_reason": "max_tokens"}
 EMPTY = {"content": [], "stop_reason": "end_turn"}
@@ -30,7 +29,7 @@ def stands(home: Home, run_id: str, status: str, reason: str | None) -> Witness:
     ends(home, run_id, status, reason)
     seen = witness(home, run_id)
     check(seen)
-    requests_are_those_of_the_steps(seen.requests, printed(home, "steps", run_id))
+    requests_are_those_of_the_steps(seen.requests, home.json("steps", run_id))
     return seen
 
 

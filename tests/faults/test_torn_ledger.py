@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from workers import forked
+from forks import forked
 
 from store import database
 from store.effects import Effects
@@ -25,7 +25,7 @@ CUTS = 40
 def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
     """A home whose writer was killed with -9, and how long its log was after each commit."""
     home = tmp_path_factory.mktemp("torn")
-    assert forked(write, home) == -signal.SIGKILL
+    assert forked(write, home).wait(60) == -signal.SIGKILL
     return home, [int(size) for size in (home / "sizes").read_text().split()]
 
 

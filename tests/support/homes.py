@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import forks
+
 from store.settings import Settings
 
 BIN = Path(sys.executable).parent
@@ -71,14 +73,7 @@ class Home:
         self, *arguments: str, env: dict[str, str] | None = None, code: int | None = 0, seconds: float = 60
     ) -> subprocess.CompletedProcess[str]:
         """Run the command; its exit code has to be `code`, unless that is None."""
-        done = subprocess.run(
-            [str(BIN / "dayflow"), *arguments],
-            env={**self.env, **(env or {})},
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            stdin=subprocess.DEVNULL,
-        )
+        done = forks.run([*arguments], {**self.env, **(env or {})}, seconds)
         if code is not None and done.returncode != code:
             raise AssertionError(f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done
@@ -176,4 +171,6 @@ def running(home: Home) -> Iterator[Home]:
     try:
         yield home
     finally:
-        home.dayflow("down", code=None)
+        for part in (home.path / "run").glob("*.json"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid_of(home, part.stem), signal.SIGKILL)

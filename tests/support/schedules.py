@@ -17,7 +17,6 @@ from temporalio.client import (
     ScheduleUpdate,
     ScheduleUpdateInput,
 )
-from workers import printed
 
 from activities.executions import Executions
 from activities.retention import Reports
@@ -30,7 +29,7 @@ T = TypeVar("T")
 
 def scheduled(home: Home, agent: str, name: str, *options: str) -> dict[str, Any]:
     """Make or change a schedule; what the command says."""
-    told: dict[str, Any] = printed(home, "schedule", agent, "--name", name, *options)
+    told: dict[str, Any] = home.json("schedule", agent, "--name", name, *options)
     return told
 
 

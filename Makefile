@@ -8,6 +8,9 @@ ifndef LIVE
 QUIET := env -u ANTHROPIC_API_KEY -u ANTHROPIC_AUTH_TOKEN -u ANTHROPIC_BASE_URL
 endif
 
+# Each of the many processes of a test would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help install demo test test-long check fix bench clean
 
 help:

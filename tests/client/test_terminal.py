@@ -39,10 +39,8 @@ def told_lines(said: str) -> list[str]:
     return [line for line in said.splitlines() if not line.startswith("loading ")]
 
 
-ASKED_FOR = [pytest.param((), 0, id="quiet"), pytest.param(("-v",), 1, id="verbose", marks=pytest.mark.long)]
-
-
-@pytest.mark.parametrize(("options", "lines"), ASKED_FOR)
+@pytest.mark.long
+@pytest.mark.parametrize(("options", "lines"), [((), 0), (("-v",), 1)], ids=["quiet", "verbose"])
 def test_what_is_tried_again_is_one_line_at_the_most_and_its_trace_is_in_the_log(new_home, options, lines):
     home = new_home()
     task = unique("overloaded")

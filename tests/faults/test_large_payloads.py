@@ -130,7 +130,10 @@ HARMS: dict[str, tuple[Callable[[Path], Any], str]] = {
 COMMANDS = ["show", "steps", "actions", "transcript", "replay", "watch"]
 
 
-@pytest.mark.parametrize(("harm", "words"), HARMS.values(), ids=HARMS)
+ALTERED = pytest.param(*HARMS["altered"], id="altered", marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize(("harm", "words"), [pytest.param(*HARMS["missing"], id="missing"), ALTERED])
 def test_a_lost_payload_is_named_and_the_run_goes_on_when_it_is_back(sparing, harm, words):
     task, stored = paused(sparing)
     path = Blobs(sparing.settings.blobs).path(stored.name)

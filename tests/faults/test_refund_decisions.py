@@ -111,19 +111,33 @@ REFUSED = [
     ),
     said("malformed: the signal says 'approve' and the verdict 'deny'", "two verdicts", verdict="deny"),
 ]
+# What another one shows as well; only `make test-long` says it to a run.
+ALIKE = {
+    *(
+        "another run's id",
+        "the requester, spelt otherwise",
+        "an approver, spelt otherwise",
+        "a JSON list",
+        "two inputs",
+    ),
+    *("wrong field names", "an extra field", "a text for a boolean", "a time without a zone", "two verdicts"),
+}
 UNDECODABLE = {encoding: Refund("undecodable") for encoding in ("json/plain", "binary/strange", "")}
 MISSPELT = Refund("misspelt")
 
 
 @pytest.fixture(scope="module")
-def open_runs(staffed: Home) -> Home:
+def open_runs(staffed: Home, request: pytest.FixtureRequest) -> Home:
     """A refund that waits for each case, started side by side."""
-    for refund in [*(case.refund for case in REFUSED), *UNDECODABLE.values(), MISSPELT]:
+    chosen = [item.callspec.params.get("case") for item in request.session.items if hasattr(item, "callspec")]
+    for refund in [*(case.refund for case in REFUSED if case in chosen), *UNDECODABLE.values(), MISSPELT]:
         start(staffed, refund.run_id, refund.request)
     return staffed
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=str)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.long] * (case.name in ALIKE)) for case in REFUSED], ids=str
+)
 def test_what_does_not_count_leaves_no_effect_and_one_reason(open_runs, case):
     pending = asked(open_runs, case.refund)
 

@@ -120,7 +120,8 @@ ALIKE = {
         "a JSON list",
         "two inputs",
     ),
-    *("wrong field names", "an extra field", "a text for a boolean", "a time without a zone", "two verdicts"),
+    *("two inputs", "wrong field names", "an extra field", "a text for a boolean", "a time without a zone"),
+    "two verdicts",
 }
 UNDECODABLE = {encoding: Refund("undecodable") for encoding in ("json/plain", "binary/strange", "")}
 MISSPELT = Refund("misspelt")

@@ -62,11 +62,12 @@ async def delete_faults(http: web.Request) -> web.Response:
 
 
 async def get_journal(http: web.Request) -> web.Response:
-    """The journal's lines as a JSON list; `?bodies=off` leaves the request bodies out."""
+    """The journal's lines as a JSON list; `?bodies=off` leaves bodies out, `?about=TEXT` requests without it."""
     journal = http.app[JOURNAL]
     if http.query.get("bodies") == "off":
         return web.json_response(list(journal.heads()))
-    return web.Response(body=b"[" + b",".join(journal.lines()) + b"]", content_type="application/json")
+    lines = journal.about(about) if (about := http.query.get("about")) else journal.lines()
+    return web.Response(body=b"[" + b",".join(lines) + b"]", content_type="application/json")
 
 
 async def delete_journal(http: web.Request) -> web.Response:

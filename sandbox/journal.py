@@ -49,6 +49,18 @@ class Journal:
         with self.path.open("rb") as lines:
             yield from (line.rstrip(b"\n") for line in lines if line.endswith(b"}\n"))
 
+    def about(self, text: str) -> Iterator[bytes]:
+        """Every whole line of a request whose body has this text, and of what became of it."""
+        wanted = {dump(text)[1:-1], json.dumps(text)[1:-1].encode()}
+        numbers = set()
+        for line in self.lines():
+            head, found, body = line.partition(BODY)
+            number = json.loads(head + b"}" if found else line).get("n")
+            if any(spelt in body for spelt in wanted):
+                numbers.add(number)
+            if number in numbers:
+                yield line
+
     def clear(self) -> None:
         """Forget every line; the numbers go on."""
         os.ftruncate(self._file, 0)

@@ -126,7 +126,8 @@ class Trial:
     async def killed(self, point: str) -> None:
         """One attempt in a process of its own, which dies at this point."""
         env, key = {**self.env, "DAYFLOW_CRASH_AT": point}, self.context.idempotency_key
-        code = await asyncio.to_thread(forked, one_call.program, env, self.name, key, self.module.ARGUMENTS)
+        attempt = forked(one_call.program, env, self.name, key, self.module.ARGUMENTS)
+        code = await asyncio.to_thread(attempt.wait, 60)
         assert code == -signal.SIGKILL
 
     async def later(self, seconds: float) -> None:

@@ -95,6 +95,16 @@ async def test_it_can_be_read_without_bodies_and_cleared(served):
     assert (await served.journal())[0]["attempt"] == 1
 
 
+async def test_it_can_be_asked_for_the_requests_about_something(served):
+    await served.post(served.body([{"role": "user", "content": 'Müll "and" more'}]))
+    await served.post(served.body([{"role": "user", "content": "other"}]))
+
+    lines = await served.journal("?about=M%C3%BCll%20%22and%22")
+
+    assert [(line["event"], line["n"]) for line in lines] == [("request", 1), ("answered", 1)]
+    assert await served.journal("?about=nothing") == []
+
+
 def test_a_torn_last_line_harms_nothing(tmp_path):
     path = tmp_path / "j.jsonl"
     path.write_bytes(b'{"event":"request","n":7,"body":{}}\n{"event":"ans')

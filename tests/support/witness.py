@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from homes import Home, until
 from sqlalchemy import make_url
@@ -243,7 +244,7 @@ def _whole(home: Home, event: HistoryEvent) -> HistoryEvent:
 
 def requests(home: Home, task: str) -> list[Request]:
     """The requests of the runs with this task, in order of arrival."""
-    lines = home.sandbox("GET", "/sandbox/journal")
+    lines = home.sandbox("GET", f"/sandbox/journal?about={quote(task)}")
     outcomes = {line["n"]: line for line in lines if "n" in line and line["event"] != "request"}
     return [
         Request(line, outcomes.get(line["n"])) for line in lines if line["event"] == "request" and _asks(line, task)

@@ -1,14 +1,15 @@
 """Whoever watches sees words as they come, and another attempt in place of a lost one; the run never notices."""
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import forks
 import pytest
-from homes import BIN, Home, kill, until
+from forks import Fork
+from homes import Home, until
 from script import call, conversation, create_task, play, say, unique
 from temporalio.api.enums.v1 import EventType
 from witness import ends, look, start, witness
@@ -25,21 +26,15 @@ def slowly(task: str, *seconds: float) -> dict[str, Any]:
 
 
 @contextmanager
-def watching(home: Home, *arguments: str) -> Iterator[tuple[Callable[[], str], subprocess.Popen[bytes]]]:
+def watching(home: Home, *arguments: str) -> Iterator[tuple[Callable[[], str], Fork]]:
     """A command that follows a run, and what it has printed so far."""
     out = home.path / f"{unique('watch')}.log"
-    with out.open("wb") as file:
-        process = subprocess.Popen(
-            [str(BIN / "dayflow"), *arguments],
-            env=home.env,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            yield out.read_text, process
-        finally:
-            kill(process)
+    out.touch()
+    process = forks.dayflow([*arguments], home.env, out)
+    try:
+        yield out.read_text, process
+    finally:
+        process.kill()
 
 
 def begin(home: Home, task: str) -> None:

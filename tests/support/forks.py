@@ -47,6 +47,12 @@ class Fork:
         with _READING:
             return self.process.exitcode
 
+    def kill(self) -> None:
+        """Kill it with -9, if it still runs."""
+        if self.wait(0) is None:
+            self.process.kill()
+            self.wait(10)
+
 
 def forked(program: Callable[..., None], *arguments: Any) -> Fork:
     """Run a function in a process of its own."""
@@ -76,8 +82,7 @@ def run(arguments: list[str], env: dict[str, str], seconds: float) -> "subproces
         command = dayflow(arguments, env, out, err)
         code = command.wait(seconds)
         if code is None:
-            command.process.kill()
-            command.wait(10)
+            command.kill()
             raise subprocess.TimeoutExpired(arguments, seconds, out.read_text(), err.read_text())
         return subprocess.CompletedProcess(arguments, code, out.read_text(), err.read_text())
 

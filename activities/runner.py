@@ -105,6 +105,8 @@ class Runner:
             return self._failed(str(error))
         except TimeoutError:
             return self._failed(f"The tool gave no answer within {tool.declares.deadline_s:g} seconds.")
+        except errors.Unreachable:  # the store: a part of ours, of which no model need know
+            raise
         except Exception as error:
             activity.logger.error("tool failed\n%s", self._clean(logs.told(error)))
             return self._failed(f"The tool failed: {type(error).__name__}: {error}")

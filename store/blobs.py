@@ -62,7 +62,7 @@ class Blobs:
         """Delete a blob, unless it was put again meanwhile; whether it is gone."""
         path = self.path(name)
         try:
-            with path.open("rb") as file:
+            with path.open("r+b") as file:  # NFS takes such a lock on no file that is open for reading alone
                 fcntl.flock(file, fcntl.LOCK_EX)
                 if os.fstat(file.fileno()).st_mtime >= put_before.timestamp():
                     return False

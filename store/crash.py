@@ -22,6 +22,7 @@ POINTS: dict[str, str] = {
     "mail.accepted": "after the mail server took a mail, before its copy goes into Sent",
     "effect.committed": "after the effect, before the ledger's `done`",
     "effect.done": "after the ledger's `done`, before the result is recorded",
+    "store.commit": "in a transaction of the store, which holds its locks, before its commit",
     "retention.marked": "after a grace period has begun, before that is recorded",
     "retention.deleted": "after a run that was old is deleted from the server, before that is recorded",
     "retention.cleared": "after all of a page is deleted, before that is recorded",

@@ -3,8 +3,9 @@
 import asyncio
 import fcntl
 import hashlib
+import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,26 +14,54 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection, event, inspect, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidRequestError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    InterfaceError,
+    InternalError,
+    InvalidRequestError,
+    OperationalError,
+    SQLAlchemyError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from domain import errors
-from store import schema
+from store import crash, schema
 from store.settings import Settings
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_S = 10.0
+# Connections of one process to a Postgres.
+CONNECTIONS = 10
+# A transaction of a process that stopped, or of a machine that went away, lets go of its locks after this long.
+IDLE_S = 30.0
+# A Postgres that went away without a word is noticed by these.
+NETWORK: dict[str, int] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+AGAIN_S = 0.25
 MIGRATION_LOCK = 7_230_001
+CROWDED = f"Raise its max_connections, or run fewer workers, each of which takes up to {CONNECTIONS}"
 # What a person can do about a store that says this.
 HINTS = {
     "disk is full": "Make room on its disk",
     "disk I/O error": "See that its disk has room and is sound",
+    "No space left": "Make room on its disk",
     "locked": "Another program has it locked: find that one, and end it",
+    "lock timeout": "Another program has it locked: find that one, and end it",
+    "too many": CROWDED,
+    "connection slots": CROWDED,
+    "read-only": "Let DAYFLOW_DATABASE_URL name the primary server",
 }
 OTHERWISE = "See that it is up, and that DAYFLOW_HOME and DAYFLOW_DATABASE_URL are right"
 
 _LOCK = text("SELECT pg_advisory_xact_lock(:lock)")
+_SNAPSHOT = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 
 
 class Database:
@@ -48,20 +77,38 @@ class Database:
         It has what is named to itself: in SQLite that is the whole file, in Postgres a lock on each name.
         cheap: it outlives any killed process, but in SQLite not a power cut; for what may be repeated at a cost.
         """
-        with _clear_errors():
-            engine = self.engine.execution_options(cheap=cheap)
-            async with engine.begin() as connection:
-                if self.engine.dialect.name == "postgresql":
-                    for name in names:
-                        await connection.execute(_LOCK, {"lock": _number(name)})
-                yield connection
+        async with self._connected(self.engine.execution_options(cheap=cheap)) as connection, connection.begin():
+            if self._on_server:
+                for name in names:
+                    await connection.execute(_LOCK, {"lock": _number(name)})
+            yield connection
+            crash.point("store.commit")
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """A consistent look that takes no write lock."""
-        with _clear_errors():
-            async with self.engine.connect() as connection:
-                yield await connection.execution_options(reading=True)
+        async with self._connected(self.engine) as connection:
+            yield await connection.execution_options(**(_SNAPSHOT if self._on_server else {"reading": True}))
+
+    @property
+    def _on_server(self) -> bool:
+        return self.engine.dialect.name == "postgresql"
+
+    @asynccontextmanager
+    async def _connected(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+        """A connection; a server that is just starting again, or full, is waited for as a locked file is."""
+        deadline = time.monotonic() + BUSY_S
+        async with AsyncExitStack() as stack:
+            stack.enter_context(_clear_errors())
+            while True:
+                try:
+                    connection = await stack.enter_async_context(engine.connect())
+                    break
+                except OperationalError:
+                    if not self._on_server or time.monotonic() > deadline:
+                        raise
+                await asyncio.sleep(AGAIN_S)
+            yield connection
 
     async def close(self) -> None:
         """Close every connection."""
@@ -75,9 +122,8 @@ async def connect(settings: Settings) -> Database:
         # Parameters are answers and results; they have no place in an error's text.
         engine = create_async_engine(
             url,
-            pool_pre_ping=url.get_backend_name() != "sqlite",
             hide_parameters=True,
-            connect_args=_busy(url),
+            **(_file(url) if url.get_backend_name() == "sqlite" else _server(url)),
         )
     except (ArgumentError, InvalidRequestError, ImportError) as error:
         drivers = "it begins with sqlite+aiosqlite:// or postgresql+psycopg://"
@@ -86,14 +132,18 @@ async def connect(settings: Settings) -> Database:
     if url.get_backend_name() == "sqlite":
         event.listen(engine.sync_engine, "connect", _pragmas)
         event.listen(engine.sync_engine, "begin", _begin_immediate)
+    else:
+        event.listen(engine.sync_engine, "connect", _patience)
     try:
         settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         await _migrate(engine, settings.home)
+    except errors.DayflowError:
+        await engine.dispose()
+        raise
     except (SQLAlchemyError, OSError, CommandError) as error:
         await engine.dispose()
-        cause = error.orig if isinstance(error, DBAPIError) else error
         raise errors.Unreachable(
-            f"the store at {url.render_as_string(hide_password=True)} cannot be used: {cause}. "
+            f"the store at {url.render_as_string(hide_password=True)} cannot be used: {_cause(error)}. "
             "Check DAYFLOW_HOME and DAYFLOW_DATABASE_URL, and that the disk has room."
         ) from error
     return Database(engine)
@@ -104,9 +154,14 @@ def _clear_errors() -> Iterator[None]:
     """A store that is locked, full, gone or waited for by too many is a part that does not answer."""
     try:
         yield
-    except (OperationalError, PoolTimeout) as error:
+    except (OperationalError, InternalError, InterfaceError, PoolTimeout) as error:
         # No cause: its trace is long, and would crowd out the words.
-        raise errors.Unreachable(_unusable(str(getattr(error, "orig", error)))) from None
+        raise errors.Unreachable(_unusable(_cause(error))) from None
+
+
+def _cause(error: Exception) -> str:
+    """What the driver says; Postgres goes on with the statement, or with guesses."""
+    return str(error.orig if isinstance(error, DBAPIError) else error).strip().partition("\n")[0]
 
 
 def _unusable(why: str) -> str:
@@ -119,9 +174,25 @@ def _number(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode(errors="surrogatepass")).digest()[:8], "big", signed=True)
 
 
-def _busy(url: URL) -> dict[str, Any]:
+def _file(url: URL) -> dict[str, Any]:
     """How long a locked SQLite file is waited for, unless its address says so by `?timeout=SECONDS`."""
-    return {"timeout": BUSY_S} if url.get_backend_name() == "sqlite" and "timeout" not in url.query else {}
+    return {"connect_args": {} if "timeout" in url.query else {"timeout": BUSY_S}}
+
+
+def _server(url: URL) -> dict[str, Any]:
+    """Few connections, looked at before each use; the address may say otherwise about the network."""
+    network = {name: value for name, value in NETWORK.items() if name not in url.query}
+    pool = {"pool_size": CONNECTIONS, "max_overflow": 0, "pool_timeout": BUSY_S, "pool_pre_ping": True}
+    return {**pool, "connect_args": network}
+
+
+def _patience(connection: Any, _record: Any) -> None:
+    """Wait for a lock as long as for a locked file, and hold none for a process that says nothing any more."""
+    cursor = connection.cursor()
+    cursor.execute(f"SET lock_timeout = '{BUSY_S:g}s'")
+    cursor.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_S:g}s'")
+    cursor.close()
+    connection.commit()
 
 
 def _pragmas(connection: Any, _record: Any) -> None:
@@ -164,7 +235,16 @@ def _upgrade(connection: Connection, config: Config) -> None:
     from alembic import command
 
     if connection.dialect.name == "postgresql":
+        # Whoever migrates is waited for, however long that takes.
+        connection.execute(text("SET LOCAL lock_timeout = 0"))
         connection.execute(_LOCK, {"lock": MIGRATION_LOCK})
+    scripts, found = ScriptDirectory.from_config(config), _version(connection)
+    if found not in {None, *(script.revision for script in scripts.walk_revisions())}:
+        raise errors.Unreachable(
+            f"the store was made by a newer version of Dayflow: its tables are {found}, the newest that this version "
+            f"knows are {scripts.get_current_head()}. Nothing was changed. Install here the version that the others "
+            "have; those that run already go on."
+        )
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
 

@@ -108,7 +108,8 @@ class Ledger:
             if row is None:
                 raise errors.Broken(f"the ledger has no row {key}")
             if row.status == "done":
-                await self._lost(connection, row, usage, attempt)
+                if row.result != result:  # or it is the same one, whose commit nobody heard of
+                    await self._lost(connection, row, usage, attempt)
                 return row.result
             ended = {"status": "done", "result": result, "usage": usage, "error": None, "ended_at": datetime.now(UTC)}
             if _given_up(row, attempt):

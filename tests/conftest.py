@@ -8,6 +8,7 @@ import orders
 import pytest
 import stalls
 from homes import Home, running
+from postgres import Postgres
 
 stalls.watch()
 
@@ -16,6 +17,14 @@ stalls.watch()
 def sample_orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of many orders, enough for each test to take its own."""
     return orders.written(tmp_path_factory.mktemp("orders") / "orders.json")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """One Postgres for all tests that do not break it."""
+    server = Postgres()
+    yield server
+    server.remove()
 
 
 @pytest.fixture(scope="session")

@@ -136,7 +136,7 @@ class Acting:
     async def _tool(self, action: Action, tool: ToolSpec) -> ToolResult:
         action.status = "running"
         try:
-            return await steps.start_tool(action.call(), tool)
+            return await steps.run_tool(action.call(), tool)
         except ActivityError as error:
             if is_cancelled_exception(error):
                 if action.effect:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import ActivityError, ApplicationError
 
 from domain.agent import Definition
 from domain.compaction import Compact, Summary
@@ -24,9 +25,10 @@ HEARTBEAT = timedelta(seconds=5)
 # The list of runs may be behind by this much in its steps and tokens; in its status never.
 COUNTS_SHOWN_EVERY = timedelta(seconds=10)
 SUMMARY_BYTES = 200
-# What the two timers of a run say of themselves.
+# What the timers of a run say of themselves.
 TOO_LATE = "the request for a decision expires"
 TRY_AGAIN = "the model that was down is asked again"
+STORE_AWAY = "the store that could not be used is asked again"
 
 # Failures that no retry heals. The names are `type` of an ApplicationError; the last two are the SDK's own. One that
 # "needs repair" is not among them: it says itself whether it is final, or may be tried once more.
@@ -70,6 +72,8 @@ READ_RETRIES = RetryPolicy(
     maximum_attempts=4,
     non_retryable_error_types=FINAL,
 )
+# But a store that cannot be used is no answer of a tool's: it is waited for.
+STORE_AWAY_PAUSE = timedelta(seconds=10)
 # An effect is never given up while it may be half done: the ledger makes every retry safe.
 EFFECT_RETRIES = RetryPolicy(
     initial_interval=timedelta(seconds=0.5),
@@ -273,6 +277,21 @@ def start_tool(call: ToolCall, tool: ToolSpec) -> "workflow.ActivityHandle[ToolR
         summary=_summary(call),
     )
     return handle
+
+
+async def run_tool(call: ToolCall, tool: ToolSpec) -> ToolResult:
+    """Run one tool, and a reading one again for as long as the store cannot be used."""
+    while True:
+        try:
+            return await start_tool(call, tool)
+        except ActivityError as error:
+            if not (isinstance(tool.declares, Read) and _store_away(error)):
+                raise
+        await workflow.sleep(STORE_AWAY_PAUSE, summary=STORE_AWAY)
+
+
+def _store_away(error: ActivityError) -> bool:
+    return isinstance(error.cause, ApplicationError) and error.cause.type == "Unreachable"
 
 
 def _summary(call: ToolCall) -> str:

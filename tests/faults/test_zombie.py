@@ -14,10 +14,6 @@ from script import call, conversation, create_task, play, say, unique, use
 from witness import Witness, ends, requests, start, witness
 from workers import Worker, working
 
-from store import database
-from store.ledger import Entry, Ledger
-from store.settings import Settings
-
 SECONDS = 90.0
 ASKS, ACTS, BOTH_ASK = unique("asks"), unique("acts"), unique("both-ask")
 STOPS_ASKING, STOPS_ACTING = unique("stops-asking"), unique("stops-acting")
@@ -154,37 +150,6 @@ def test_two_answers_to_one_call_are_paid_twice_and_used_once(stories):
 
     done_once(seen, sent=2)
     assert seen.record["totals"]["possibly_paid"]["calls"] >= 1
-
-
-@pytest.mark.parametrize("first", [1, 2])
-async def test_the_ledger_counts_each_lost_attempt_once_whoever_answers_first(tmp_path, first):
-    store = await database.connect(Settings(DAYFLOW_HOME=tmp_path))
-    ledger = Ledger(store)
-    call_ = Entry("key", "model", "default", "run", 1, 1, "model", "digest")
-    await ledger.begin(call_)
-    await ledger.begin(call_)
-
-    for attempt in (first, 3 - first):
-        await ledger.finish("key", f"answer {attempt}", {"input_tokens": attempt}, attempt=attempt)
-
-    ended = await ledger.ended("key")
-    assert ended.result == f"answer {first}"
-    assert len(ended.possibly_paid) == 1
-    await store.close()
-
-
-async def test_a_zombie_that_fails_says_nothing_about_the_attempt_after_it(tmp_path):
-    store = await database.connect(Settings(DAYFLOW_HOME=tmp_path))
-    ledger = Ledger(store)
-    call_ = Entry("key", "model", "default", "run", 1, 1, "model", "digest")
-    await ledger.begin(call_)
-    await ledger.begin(call_)
-
-    await ledger.fail("key", "ReadError", {"input_tokens": 1}, attempt=1)
-
-    (row,) = await ledger.rows("default", "run")
-    assert (row["status"], row["failures"], len(row["possibly_paid"])) == ("begun", 0, 1)
-    await store.close()
 
 
 def test_a_late_effect_is_not_done_again(stories):

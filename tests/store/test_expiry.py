@@ -148,6 +148,13 @@ async def test_a_claim_goes_when_the_ledger_has_nothing_of_its_run(store, expiry
         assert set((await connection.execute(select(claims.c.run_id))).scalars()) == {"done", "other"}
 
 
+async def test_the_other_namespaces_of_a_store_are_known_by_their_runs(store, expiry):
+    for namespace in ("default", "prod", "test"):
+        await Runs(store, namespace).claim("r1", "first")
+
+    assert await expiry.other_namespaces() == {"prod", "test"}
+
+
 async def test_a_mark_stays_where_it_is_set_twice_and_who_keeps_a_run_takes_it_off(expiry):
     at = datetime(2026, 11, 30, tzinfo=UTC)
     await expiry.mark(["r1", "r2"], at)

@@ -1,30 +1,13 @@
 """The ledger of model calls: a row before anything leaves, each attempt counted, and the first answer stands."""
 
 import asyncio
-import os
-import resource
-import sqlite3
-import subprocess
-import sys
-import textwrap
-import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import event, insert, inspect, text
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from domain import errors
-from store import database, schema
-from store.database import Database
-from store.ledger import Entry, Ledger, model_key
-from store.settings import Settings
+from store.ledger import Entry, Ledger, compaction_key, model_key
 
 CALL = Entry(
     key="model-1",
@@ -205,6 +188,66 @@ async def test_a_call_without_an_answer_may_be_worded_anew(ledger, end):
     assert (await row(ledger))["digest"] == "b" * 64
 
 
+# The course that an answer counts for
+
+
+async def test_an_answer_counts_for_the_course_that_it_was_asked_in_and_no_other(ledger):
+    asked = replace(CALL, outline="a" * 64)
+    await ledger.begin(asked)
+    await ledger.finish(CALL.key, "old", {"input_tokens": 3})
+
+    same = await ledger.begin(asked)
+    other = await ledger.begin(replace(asked, outline="b" * 64))
+
+    assert same.result == "old"
+    assert (other.attempt, other.result, other.possibly_paid) == (2, None, [{"input_tokens": 3}])
+    assert (await row(ledger))["outline"] == "b" * 64
+
+
+# Attempts that were given up, and come back
+
+
+@pytest.mark.parametrize("first", [1, 2])
+async def test_each_lost_attempt_is_counted_once_whoever_answers_first(ledger, first):
+    await ledger.begin(CALL)
+    await ledger.begin(CALL)
+
+    for attempt in (first, 3 - first):
+        await ledger.finish(CALL.key, f"answer {attempt}", {"input_tokens": attempt}, attempt=attempt)
+
+    ended = await ledger.ended(CALL.key)
+    assert ended.result == f"answer {first}"
+    assert len(ended.possibly_paid) == 1
+
+
+async def test_an_answer_whose_commit_nobody_heard_of_is_written_down_again_and_counted_once(ledger):
+    await ledger.begin(CALL)
+
+    answers = [await ledger.finish(CALL.key, "answer", {"input_tokens": 1}, attempt=1) for _ in range(2)]
+
+    assert answers == ["answer", "answer"]
+    assert (await ledger.ended(CALL.key)).possibly_paid == []
+
+
+async def test_a_zombie_that_fails_says_nothing_about_the_attempt_after_it(ledger):
+    await ledger.begin(CALL)
+    await ledger.begin(CALL)
+
+    await ledger.fail(CALL.key, "ReadError", {"input_tokens": 1}, attempt=1)
+
+    kept = await row(ledger)
+    assert (kept["status"], kept["failures"], len(kept["possibly_paid"])) == ("begun", 0, 1)
+
+
+async def test_what_a_zombie_was_seen_to_use_does_not_change_an_answer(ledger):
+    await ledger.begin(CALL)
+    await ledger.finish(CALL.key, "answer", {"input_tokens": 1})
+
+    await ledger.saw(CALL.key, {"input_tokens": 9})
+
+    assert (await row(ledger))["usage"] == {"input_tokens": 1}
+
+
 # Answers that are to be paid for again
 
 
@@ -258,6 +301,13 @@ async def test_an_end_without_a_beginning_is_a_contradiction(ledger):
         await ledger.finish("nothing", "x")
 
 
+async def test_an_answer_that_is_not_there_is_a_contradiction(ledger):
+    await ledger.begin(CALL)
+
+    with pytest.raises(errors.Broken, match="no answer"):
+        await ledger.ended(CALL.key)
+
+
 async def test_a_failure_without_a_beginning_changes_nothing(ledger):
     await ledger.fail("nothing", "x")
 
@@ -265,9 +315,9 @@ async def test_a_failure_without_a_beginning_changes_nothing(ledger):
 
 
 def test_each_ask_of_each_step_of_each_run_has_its_own_key_and_it_never_changes():
-    keys = {model_key(run, step, ask) for run in ("a", "b") for step in (1, 11) for ask in (1, 11)}
+    places = [(run, step, ask) for run in ("a", "b") for step in (1, 11) for ask in (1, 11)]
 
-    assert len(keys) == 8
+    assert len({of(*place) for place in places for of in (model_key, compaction_key)}) == 16
     assert model_key("run", 1, 1) == "model-1711426337658e91d890b3a4fed105b92219a726e3a5e5d18f112ad9ac4dd8af"
 
 
@@ -285,327 +335,3 @@ async def test_any_words_can_be_kept(ledger, words):
     assert (await row(ledger))["intent"] == words.replace("\x00", "\ufffd").replace("\ud800", "\ufffd").replace(
         "\udfff", "\ufffd"
     )
-
-
-# Migrations
-
-
-def migrate(connection, move, revision):
-    config = Config()
-    config.set_main_option("script_location", str(database.MIGRATIONS))
-    config.attributes["connection"] = connection
-    move(config, revision)
-
-
-def described(_object, name, *_more):
-    """The index over the words of memory is another one in each database, so no table describes it."""
-    return not name.startswith("memory_words")
-
-
-async def test_the_migrations_make_exactly_the_tables_of_this_version(store):
-    def differences(connection):
-        from alembic.autogenerate import compare_metadata
-
-        return compare_metadata(
-            MigrationContext.configure(connection, opts={"include_object": described}), schema.metadata
-        )
-
-    async with store.transaction() as connection:
-        assert await connection.run_sync(differences) == []
-
-
-async def test_the_migrations_go_down_to_nothing_and_up_again(store):
-    def tables(connection):
-        found = set(inspect(connection).get_table_names()) - {"alembic_version"}
-        return {name for name in found if described(None, name)}
-
-    async with store.transaction() as connection:
-        await connection.run_sync(migrate, command.downgrade, "base")
-        down = await connection.run_sync(tables)
-        await connection.run_sync(migrate, command.upgrade, "head")
-        up = await connection.run_sync(tables)
-
-    assert down == set()
-    assert up == set(schema.metadata.tables)
-
-
-async def test_ten_openings_at_once_make_the_tables_once(settings):
-    stores = await asyncio.gather(*(database.connect(settings) for _ in range(10)))
-
-    begun = [await Ledger(store).begin(CALL) for store in stores]
-
-    assert [one.attempt for one in begun] == list(range(1, 11))
-    for store in stores:
-        await store.close()
-
-
-async def test_a_store_of_a_newer_version_is_refused_in_words(settings, store):
-    async with store.transaction() as connection:
-        await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-
-    with pytest.raises(errors.Unreachable, match="9999"):
-        await database.connect(settings)
-
-
-# A store that cannot be used
-
-
-@pytest.fixture
-async def file(tmp_path):
-    """A SQLite store that waits for one second only."""
-    store = await database.connect(Settings(DAYFLOW_HOME=tmp_path))
-    event.listen(store.engine.sync_engine, "connect", lambda raw, _: raw.execute("PRAGMA busy_timeout=1000").close())
-    await store.close()
-    yield store
-    await store.close()
-
-
-async def test_a_locked_file_is_waited_for(file, tmp_path):
-    holder = sqlite3.connect(tmp_path / "dayflow.sqlite", isolation_level=None)
-    holder.execute("BEGIN IMMEDIATE")
-
-    begin = asyncio.create_task(Ledger(file).begin(CALL))
-    done, _ = await asyncio.wait({begin}, timeout=0.3)
-    holder.execute("ROLLBACK")
-
-    assert not done
-    assert (await begin).attempt == 1
-    holder.close()
-
-
-async def test_a_file_that_another_process_never_lets_go_of_is_an_error_in_words_and_nothing_is_written(file, tmp_path):
-    code = f"""
-        import sqlite3, sys
-        file = sqlite3.connect({str(tmp_path / "dayflow.sqlite")!r}, isolation_level=None)
-        file.execute("BEGIN IMMEDIATE")
-        print("locked", flush=True)
-        sys.stdin.read()
-    """
-    holder = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", textwrap.dedent(code), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert await holder.stdout.readline() == b"locked\n"
-
-    with pytest.raises(errors.Unreachable, match="the store cannot be used: database is locked"):
-        await Ledger(file).begin(CALL)
-
-    await holder.communicate(b"")
-    assert await Ledger(file).rows("default", "b1") == []
-
-
-async def test_a_locked_file_can_still_be_read(file, tmp_path):
-    await Ledger(file).begin(CALL)
-    holder = sqlite3.connect(tmp_path / "dayflow.sqlite", isolation_level=None)
-    holder.execute("BEGIN IMMEDIATE")
-
-    assert len(await Ledger(file).rows("default", "b1")) == 1
-    holder.close()
-
-
-async def test_a_store_whose_connections_are_all_in_use_for_too_long_is_one_that_does_not_answer(tmp_path):
-    engine = create_async_engine(
-        Settings(DAYFLOW_HOME=tmp_path).database, pool_size=1, max_overflow=0, pool_timeout=0.1
-    )
-    store = Database(engine)
-
-    async with store.reading():
-        with pytest.raises(errors.Unreachable, match="the store cannot be used: QueuePool limit"):
-            await Ledger(store).begin(CALL)
-
-    await store.close()
-
-
-async def test_the_address_of_a_file_says_how_long_a_lock_is_waited_for(file, tmp_path):
-    address = Settings(DAYFLOW_HOME=tmp_path).database
-    patient, impatient = [
-        await database.connect(Settings(DAYFLOW_HOME=tmp_path, DAYFLOW_DATABASE_URL=address + more))
-        for more in ("", "?timeout=0.5")
-    ]
-
-    assert [await waits(patient), await waits(impatient)] == [10_000, 500]
-
-
-async def waits(store):
-    """How long it waits for a lock, in milliseconds; closes it."""
-    async with store.reading() as connection:
-        found = (await connection.exec_driver_sql("PRAGMA busy_timeout")).scalar()
-    await store.close()
-    return found
-
-
-# Fills the disk under a home, then begins a row; prints what came of it.
-FULL = """
-    import asyncio, os, resource, sys
-    from dataclasses import replace
-    from pathlib import Path
-    from domain import errors
-    from store import database
-    from store.ledger import Entry, Ledger
-    from store.settings import Settings
-
-    home, entry = Path(sys.argv[1]), Entry("k", "model", "default", "b1", 1, 1, "x", "a" * 64)
-
-    def fill():
-        if sys.argv[2] == "limit":
-            resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-            return
-        with open(home / "filler", "wb", buffering=0) as file:
-            for size in (65536, 512, 1):
-                try:
-                    while True:
-                        file.write(bytes(size))
-                except OSError:
-                    pass
-
-    def free():
-        if sys.argv[2] == "limit":
-            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        else:
-            (home / "filler").unlink()
-
-    async def main():
-        store = await database.connect(Settings(DAYFLOW_HOME=home))
-        ledger = Ledger(store)
-        await ledger.begin(replace(entry, key="before"))
-        fill()
-        try:
-            for n in range(1000):  # until what SQLite had at hand is used up
-                await ledger.begin(replace(entry, key=f"k{n}", intent="x" * 2000))
-        except errors.Unreachable as error:
-            print(f"refused {n}: {error}")
-        free()
-        rows = await ledger.rows("default", "b1")
-        print([row["key"] for row in rows] == ["before", *(f"k{i}" for i in range(n))], "integrity", end=" ")
-        async with store.transaction() as connection:
-            print((await connection.exec_driver_sql("PRAGMA integrity_check")).scalar())
-        print((await ledger.begin(replace(entry, key=f"k{n}"))).attempt)
-        await store.close()
-
-    asyncio.run(main())
-"""
-
-
-@pytest.fixture(params=["tmpfs", "limit"])
-def small_disk(request, tmp_path):
-    """A folder on a disk that can be filled, or one where a limit of the process stands in for it."""
-    home = tmp_path / "small"
-    home.mkdir()
-    if request.param == "limit":
-        yield home, "limit"
-        return
-    mounted = os.geteuid() == 0 and subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", home], capture_output=True, check=False
-    )
-    if not mounted or mounted.returncode:
-        pytest.skip("no tmpfs can be mounted here; the limit stands in for it")
-    yield home, "tmpfs"
-    subprocess.run(["umount", home], check=True)
-
-
-def test_a_full_disk_refuses_to_begin_and_nothing_is_half_written(small_disk):
-    home, how = small_disk
-    soft, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    assert soft == resource.RLIM_INFINITY
-
-    ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(FULL), home, how], capture_output=True, text=True, check=False
-    )
-
-    refused, integrity, attempt = ran.stdout.splitlines()
-    assert "the store cannot be used" in refused
-    assert integrity == "True integrity ok"
-    assert attempt == "1"
-
-
-# What stands in the way, what is done to a home, a part of what the person is told.
-def junk(home):
-    (home / "dayflow.sqlite").write_bytes(b"this is no database at all, whatever its name says" * 100)
-
-
-def folder(home):
-    (home / "dayflow.sqlite").mkdir()
-
-
-def newer(home):
-    with sqlite3.connect(home / "dayflow.sqlite") as file:
-        file.execute("CREATE TABLE alembic_version (version_num VARCHAR(32))")
-        file.execute("INSERT INTO alembic_version VALUES ('9999')")
-    file.close()
-
-
-UNUSABLE = [(junk, "not a database"), (folder, "unable to open"), (newer, "9999")]
-
-
-@pytest.mark.parametrize(("spoil", "told"), UNUSABLE)
-async def test_a_file_that_is_no_store_is_refused_in_words(tmp_path, spoil, told):
-    spoil(tmp_path)
-
-    with pytest.raises(errors.Unreachable, match=told) as caught:
-        await database.connect(Settings(DAYFLOW_HOME=tmp_path))
-
-    assert "DAYFLOW_HOME" in str(caught.value)
-    # The driver leaves the thread of a failed connection to end by itself, and it needs the loop for that.
-    for thread in threading.enumerate():
-        if "_connection_worker" in thread.name:
-            await asyncio.to_thread(thread.join)
-
-
-async def test_a_home_that_is_a_file_is_refused_in_words(tmp_path):
-    (tmp_path / "home").touch()
-
-    with pytest.raises(errors.Unreachable, match="DAYFLOW_HOME"):
-        await database.connect(Settings(DAYFLOW_HOME=tmp_path / "home"))
-
-
-# Addresses of no store that can be used.
-ADDRESSES = [
-    "nonsense",
-    "mysql://localhost/x",  # a driver that is not here
-    "sqlite:///x",  # a driver that does not wait politely
-    "oracle://x",
-]
-
-
-@pytest.mark.parametrize("address", ADDRESSES)
-async def test_an_address_that_cannot_be_used_is_refused_by_the_name_of_its_setting(tmp_path, address):
-    with pytest.raises(errors.BadSetting, match="DAYFLOW_DATABASE_URL"):
-        await database.connect(Settings(DAYFLOW_HOME=tmp_path, DAYFLOW_DATABASE_URL=address))
-
-
-async def test_a_server_that_does_not_answer_is_refused_without_its_password(tmp_path):
-    address = "postgresql+psycopg://me:sentinel@127.0.0.1:1/x"
-
-    with pytest.raises(errors.Unreachable) as caught:
-        await database.connect(Settings(DAYFLOW_HOME=tmp_path, DAYFLOW_DATABASE_URL=address))
-
-    assert "sentinel" not in str(caught.value)
-
-
-async def test_no_error_of_the_store_holds_what_was_to_be_written(store, ledger):
-    await ledger.begin(CALL)
-    values = {**CALL.__dict__, "name": "secret words", "status": "begun", "attempts": 1, "began_at": datetime.now(UTC)}
-
-    async def write_it_twice():
-        async with store.transaction() as connection:
-            await connection.execute(insert(schema.ledger).values(values))
-
-    with pytest.raises(IntegrityError, match=r"(?i)unique") as caught:
-        await write_it_twice()
-
-    assert "secret words" not in str(caught.value)
-
-
-async def test_a_block_that_raises_leaves_nothing_behind(store):
-    head = ScriptDirectory(str(database.MIGRATIONS)).get_current_head()
-
-    async def break_off():
-        async with store.transaction() as connection:
-            await connection.execute(text("DELETE FROM alembic_version"))
-            raise ValueError("on purpose")
-
-    with pytest.raises(ValueError, match="on purpose"):
-        await break_off()
-
-    async with store.reading() as connection:
-        kept = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalars()
-        assert list(kept) == [head]

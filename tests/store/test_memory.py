@@ -164,6 +164,18 @@ async def test_a_person_who_writes_an_entry_anew_vouches_for_it(kept):
         await kept.edit(entry_id, NOW, text=GERMAN, version=1)
 
 
+async def test_a_person_who_keeps_an_entry_looks_at_it_again_later_and_changes_nothing_else(kept):
+    [entry_id] = await add(kept, GERMAN)
+    [before] = await kept.entries()
+
+    looked = NOW + REVIEW_EVERY
+
+    entry = await kept.keep(entry_id, looked)
+
+    assert entry == before.model_copy(update={"review_after": looked + REVIEW_EVERY, "last_used": looked})
+    assert await kept.show(entry_id) == (entry, [])
+
+
 # Recall
 
 

@@ -18,17 +18,22 @@ SEAL = Seal({"one": b"k" * 32})
 RUN, FIRST, SECOND = "run-1", Attempt(1, 1, 1), Attempt(1, 1, 2)
 
 
-@pytest.fixture(params=["files", "rows", "sealed files", "sealed rows"])
+# Files, and rows in either database, in clear and sealed.
+PLACES = [("files", "sqlite"), ("rows", "sqlite"), ("rows", "postgres")]
+PLACES += [(f"sealed {where}", on) for where, on in PLACES]
+everywhere = pytest.mark.parametrize(("channel", "settings"), PLACES, indirect=True)
+
+
+@pytest.fixture
 def channel(request, settings, store):
-    """Files, and rows in either database, in clear and sealed."""
     channel = Files(settings.home) if request.param.endswith("files") else Rows(store)
     return Sealed(channel, SEAL) if request.param.startswith("sealed") else channel
 
 
 @pytest.fixture
-def folder(settings):
+def folder(tmp_path):
     """Where the files of the run are."""
-    return settings.home / "streams" / RUN
+    return tmp_path / "streams" / RUN
 
 
 def plan(at):
@@ -60,6 +65,7 @@ def kinds(events):
     return [(attempt.attempt, event["type"]) for attempt, event in events]
 
 
+@everywhere
 async def test_words_are_heard_while_they_come_and_are_gone_when_the_answer_is_there(channel):
     tail = Tail(channel, RUN)
 
@@ -76,6 +82,7 @@ async def test_words_are_heard_while_they_come_and_are_gone_when_the_answer_is_t
     assert await Tail(channel, RUN).news() == []
 
 
+@everywhere
 async def test_what_is_over_at_once_is_never_written(channel, settings):
     async with Streams(channel).voice(RUN, FIRST, "m") as voice:
         voice.say(said(0, "Good morning."))
@@ -84,6 +91,7 @@ async def test_what_is_over_at_once_is_never_written(channel, settings):
     assert not (settings.home / "streams").exists()
 
 
+@everywhere
 async def test_a_lost_attempt_says_so_and_stays_until_the_next_one_begins(channel):
     tail, worker = Tail(channel, RUN), Streams(channel)
     async with worker.voice(RUN, FIRST, "m") as voice:
@@ -100,6 +108,7 @@ async def test_a_lost_attempt_says_so_and_stays_until_the_next_one_begins(channe
     assert await channel.read(RUN, None) is None
 
 
+@everywhere
 async def test_an_attempt_that_was_given_up_cannot_speak_into_the_one_that_took_over(channel, caplog):
     tail = Tail(channel, RUN)
     async with Streams(channel).voice(RUN, FIRST, "m") as zombie:
@@ -117,6 +126,7 @@ async def test_an_attempt_that_was_given_up_cannot_speak_into_the_one_that_took_
     assert caplog.records == []
 
 
+@everywhere
 async def test_another_run_is_not_heard_and_not_removed(channel):
     async with Streams(channel).voice("run-2", FIRST, "m"):
         await heard(Tail(channel, "run-2"), 1)
@@ -126,6 +136,7 @@ async def test_another_run_is_not_heard_and_not_removed(channel):
         assert await channel.read("run-2", None) is not None
 
 
+@everywhere
 async def test_what_a_killed_worker_left_goes_with_age(channel):
     now, shelf = datetime.now(UTC), Shelf(channel)
     for run in (RUN, "run-2"):
@@ -221,12 +232,13 @@ async def test_an_attempt_that_never_ends_stops_being_written_down(folder):
         assert (folder / "1.1.1.jsonl").stat().st_size < streams.MOST_BYTES
 
 
-async def test_sealed_words_are_nowhere_in_clear_and_nobody_without_the_key_hears_them(settings):
-    channel = Sealed(Files(settings.home), SEAL)
+async def test_sealed_words_are_nowhere_in_clear_and_nobody_without_the_key_hears_them(folder):
+    files = Files(folder.parents[1])
+    channel = Sealed(files, SEAL)
 
     async with Streams(channel).voice(RUN, FIRST, "m") as voice:
         voice.say(said(0, "a marked secret"))
         assert kinds(await heard(Tail(channel, RUN), 2)) == [(1, "begin"), (1, "text")]
-        [file] = (settings.home / "streams" / RUN).iterdir()
+        [file] = folder.iterdir()
         assert b"secret" not in file.read_bytes()
-        assert await Tail(Sealed(Files(settings.home), Seal({"two": b"x" * 32})), RUN).news() == []
+        assert await Tail(Sealed(files, Seal({"two": b"x" * 32})), RUN).news() == []

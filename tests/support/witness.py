@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import postgres
 from homes import Home, until
 from sqlalchemy import make_url
 from temporalio.api.common.v1 import Payload
@@ -254,6 +255,8 @@ def requests(home: Home, task: str) -> list[Request]:
 def rows(home: Home, query: str, *values: Any) -> list[dict[str, Any]]:
     """Rows of the store."""
     address = home.env.get("DAYFLOW_DATABASE_URL")
+    if address and address.startswith("postgresql"):
+        return postgres.rows(address, query, *values)
     path = make_url(address).database if address else home.path / "dayflow.sqlite"
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as store:
         store.row_factory = sqlite3.Row

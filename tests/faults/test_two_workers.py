@@ -1,0 +1,103 @@
+"""Two workers on one Postgres and one Temporal server: whichever is killed, the runs finish, each effect once."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+import pytest
+from checker import cut_short
+from office import Office, office
+from postgres import Postgres
+from script import unique
+from sqlalchemy import make_url
+from witness import Witness
+
+from store import crash
+
+SIDE_BY_SIDE = 3
+MOST_RUNS = 20
+IN_A_TRANSACTION = [f"store.commit:{n}" for n in range(1, 17)]
+# Between an effect and its record, before it, within a model call, and in a transaction that holds its locks.
+CASES = ["effect.committed", "effect.begun", "model.received", "store.commit:6"]
+LONG = [
+    *("model.begin", "model.begun", "model.stream", "model.done", "read.done", "step.end"),
+    *("effect.begin", "effect.done", "effect.begun:2", "effect.committed:2", "mail.accepted"),
+    *IN_A_TRANSACTION,
+]
+
+
+@pytest.fixture(scope="module")
+def two(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory, sample_orders: Path) -> Iterator[Office]:
+    """An office whose store is an empty database: the first workers make its tables, at once."""
+    with office(tmp_path_factory.mktemp("office"), postgres.database(), sample_orders) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def told(two: Office) -> Iterator[dict[str, "Future[list[Witness]]"]]:
+    """The cases, side by side, each on a task queue of its own."""
+    with ThreadPoolExecutor(len(CASES)) as pool:
+        yield {point: pool.submit(killed, two, point) for point in CASES}
+
+
+@pytest.fixture(scope="module")
+def told_long(two: Office) -> Iterator[dict[str, "Future[list[Witness]]"]]:
+    """All others, some side by side."""
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        yield {point: pool.submit(killed, two, point) for point in LONG}
+
+
+def killed(two: Office, point: str) -> list[Witness]:
+    """Two workers share runs until one of them has died at this point; the other one finishes all of them."""
+    queue, seen = unique("pair"), []
+    with two.machine(queue, DAYFLOW_CRASH_AT=point) as doomed, two.machine(queue) as other:
+        other.ready()
+        while doomed.wait(0) is None:
+            assert len(seen) < MOST_RUNS, f"{point} is never met"
+            brief, refund = two.brief(queue), two.refund(queue)
+            two.approve(refund)
+            seen += [two.finished(brief), two.finished(refund)]
+        doomed.died()
+        assert other.wait(0) is None
+    return seen
+
+
+def nothing_is_repeated_but_what_the_kill_cut(seen: list[Witness], point: str) -> None:
+    """At most one call of each run was under way; one that was cut after it had left is sent again."""
+    cut = [cut_short(one) for one in seen]
+    assert all(sum(again.values()) + unknown <= 1 for again, unknown in cut)
+    if point in ("model.stream", "model.received"):
+        assert any(again for again, _ in cut)
+
+
+@pytest.mark.parametrize("point", CASES)
+def test_a_worker_that_dies_is_replaced_by_the_other_one(told, point):
+    nothing_is_repeated_but_what_the_kill_cut(told[point].result(), point)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("point", LONG)
+def test_a_worker_that_dies_anywhere_is_replaced_by_the_other_one(told_long, point):
+    nothing_is_repeated_but_what_the_kill_cut(told_long[point].result(), point)
+
+
+def test_every_point_is_met():
+    """In test_compaction.py and test_retention.py those that no brief and no refund passes."""
+    elsewhere = {"compact.done", "retention.deleted"}
+
+    assert {point.partition(":")[0] for point in CASES + LONG} == set(crash.POINTS) - elsewhere
+
+
+def test_a_worker_that_is_older_than_its_store_says_what_to_do_and_ends(two, postgres):
+    address = postgres.database()
+    with psycopg.connect(make_url(address).set(drivername="postgresql").render_as_string(hide_password=False)) as store:
+        store.execute("CREATE TABLE alembic_version (version_num VARCHAR(32))")
+        store.execute("INSERT INTO alembic_version VALUES ('9999')")
+
+    ended = two.home.dayflow("worker", env={"DAYFLOW_DATABASE_URL": address}, code=5)
+
+    assert "newer version of Dayflow" in ended.stderr
+    assert "Install here the version that the others have" in ended.stderr
+    assert "Traceback" not in ended.stderr

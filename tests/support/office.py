@@ -59,6 +59,7 @@ class Office:
         seen = witness(self.home, run_id)
         again, unknown = cut_short(seen)
         check(seen, again=again, unknown=unknown)
+        assert {action.status for action in seen.state.actions.all} == {"done"}
         if isinstance(run, Refund):
             refunded_once(self.home, run.order)
         else:

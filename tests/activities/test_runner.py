@@ -285,6 +285,14 @@ async def test_a_reading_tool_that_breaks_is_told_to_the_model(act, run, told):
     assert told in result.content
 
 
+async def test_a_store_that_cannot_be_used_is_not_told_to_the_model_but_tried_again(act):
+    def away(arguments, context):
+        raise errors.Unreachable("the store cannot be used")
+
+    with pytest.raises(errors.Unreachable):
+        await act(tool(away), call())
+
+
 # What a tool raises that would end a task, a loop or a process, were it let through.
 ESCAPES = [exits, exits_later, interrupts, interrupts_later, cancels, cancels_later, cancels_as_threads_do, stops]
 

@@ -205,21 +205,19 @@ async def listening(settings: "Settings", hear: Hear | None) -> "AsyncIterator[C
     finally:
         if listener:
             listener.cancel()
-            with suppress(asyncio.CancelledError):
+            with suppress(asyncio.CancelledError, errors.DayflowError):
                 await listener
 
 
 async def _listen(settings: "Settings", run: str, hear: Hear) -> None:
     from store import database, streams
 
-    if not settings.database_url:
-        await _hear_all(streams.Files(settings.home), run, hear)
-        return
-    store = await database.connect(settings)
+    store = await database.connect(settings) if settings.database_url else None
     try:
-        await _hear_all(streams.Rows(store), run, hear)
+        await _hear_all(streams.of(settings, store), run, hear)
     finally:
-        await store.close()
+        if store:
+            await store.close()
 
 
 async def _hear_all(channel: "Channel", run: str, hear: Hear) -> None:

@@ -143,8 +143,7 @@ async def connect(settings: Settings) -> Database:
     except (SQLAlchemyError, OSError, CommandError) as error:
         await engine.dispose()
         raise errors.Unreachable(
-            f"the store at {url.render_as_string(hide_password=True)} cannot be used: {_cause(error)}. "
-            "Check DAYFLOW_HOME and DAYFLOW_DATABASE_URL, and that the disk has room."
+            f"the store at {url.render_as_string(hide_password=True)} cannot be used: {_told(error)}."
         ) from error
     return Database(engine)
 
@@ -156,17 +155,15 @@ def _clear_errors() -> Iterator[None]:
         yield
     except (OperationalError, InternalError, InterfaceError, PoolTimeout) as error:
         # No cause: its trace is long, and would crowd out the words.
-        raise errors.Unreachable(_unusable(_cause(error))) from None
+        raise errors.Unreachable(
+            f"the store cannot be used: {_told(error)}; what waits for it goes on by itself."
+        ) from None
 
 
-def _cause(error: Exception) -> str:
-    """What the driver says; Postgres goes on with the statement, or with guesses."""
-    return str(error.orig if isinstance(error, DBAPIError) else error).strip().partition("\n")[0]
-
-
-def _unusable(why: str) -> str:
-    hint = next((hint for said, hint in HINTS.items() if said in why), OTHERWISE)
-    return f"the store cannot be used: {why}. {hint}; what waits for it goes on by itself."
+def _told(error: Exception) -> str:
+    """What the driver says, and what to do; Postgres goes on with the statement, or with guesses."""
+    why = str(error.orig if isinstance(error, DBAPIError) else error).strip().partition("\n")[0]
+    return f"{why}. {next((hint for said, hint in HINTS.items() if said in why), OTHERWISE)}"
 
 
 def _number(name: str) -> int:

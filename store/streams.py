@@ -303,9 +303,9 @@ class Tail:
         return [(piece.attempt, event) for event in events if event is not None]
 
 
-def of(settings: Settings, database: Database) -> Channel:
-    """The channel of these settings."""
-    channel = Rows(database) if settings.database_url else Files(settings.home)
+def of(settings: Settings, database: Database | None) -> Channel:
+    """The channel of these settings; the database is needed where `DAYFLOW_DATABASE_URL` is set."""
+    channel = Rows(database) if settings.database_url and database else Files(settings.home)
     return Sealed(channel, settings.seal) if settings.seal.on else channel
 
 

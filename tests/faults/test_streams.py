@@ -15,6 +15,8 @@ from temporalio.api.enums.v1 import EventType
 from witness import ends, look, start, witness
 from workers import working
 
+from store import seal
+
 LINES = [f"Line {n} of what I am going to do, in some detail." for n in range(1, 7)]
 
 
@@ -117,8 +119,9 @@ def test_a_stream_that_cannot_be_written_costs_no_call(new_home):
     assert worker.log.read_text().count("step 1 cannot be watched") == 1
 
 
-def test_words_come_through_the_database_where_one_is_named(new_home, tmp_path):
-    home, task = new_home(DAYFLOW_DATABASE_URL=f"sqlite+aiosqlite:///{tmp_path / 'shared.sqlite'}"), unique("rows")
+def test_words_come_through_the_database_where_one_is_named_and_encrypted_where_there_are_keys(new_home, postgres):
+    home = new_home(DAYFLOW_DATABASE_URL=postgres.database(), DAYFLOW_ENCRYPTION_KEYS=seal.new_key("one"))
+    task = unique("rows")
     play(home, slowly(task, 6))
     begin(home, task)
     with working(home, task), watching(home, "watch", task) as (printed, process):

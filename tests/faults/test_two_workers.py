@@ -4,13 +4,11 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-import psycopg
 import pytest
 from checker import cut_short
 from office import Office, office
 from postgres import Postgres
 from script import unique
-from sqlalchemy import make_url
 from witness import Witness
 
 from store import crash
@@ -99,9 +97,8 @@ def test_every_point_is_met():
 
 def test_a_worker_that_is_older_than_its_store_says_what_to_do_and_ends(two, postgres):
     address = postgres.database()
-    with psycopg.connect(make_url(address).set(drivername="postgresql").render_as_string(hide_password=False)) as store:
-        store.execute("CREATE TABLE alembic_version (version_num VARCHAR(32))")
-        store.execute("INSERT INTO alembic_version VALUES ('9999')")
+    newer = "CREATE TABLE alembic_version (version_num VARCHAR(32))", "INSERT INTO alembic_version VALUES ('9999')"
+    postgres.execute(*newer, on=address)
 
     ended = two.home.dayflow("worker", env={"DAYFLOW_DATABASE_URL": address}, code=5)
 

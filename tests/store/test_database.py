@@ -40,6 +40,13 @@ CALL = Entry(
 )
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def settings(request, tmp_path):
+    """A home on either database, which is empty: here its tables are made, unmade and spoilt."""
+    address = request.getfixturevalue("postgres").schema() if request.param == "postgres" else None
+    return Settings(DAYFLOW_HOME=tmp_path / "home", DAYFLOW_DATABASE_URL=address)
+
+
 @pytest.fixture
 def ledger(store):
     return Ledger(store)

@@ -1,7 +1,10 @@
 """The memory store: one commit for each key, nothing lost, found by its words, out once and back within its grace."""
 
 import asyncio
+import shutil
+import tempfile
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,6 +20,7 @@ from store import database, seal
 from store.ledger import Entry, Ledger
 from store.memory import LARGEST_ID, Fact, Memory
 from store.schema import memory, memory_commits, memory_versions
+from store.settings import Settings
 
 NOW = datetime(2026, 12, 1, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -309,14 +313,10 @@ async def test_ten_are_recalled_unless_fewer_are_wanted(kept):
 
 @effort(deadline=None, max_examples=30)
 @given(st.lists(st.text(max_size=30), max_size=5), st.text(max_size=60))
-def test_no_words_break_the_search(texts, query):
+def test_no_words_break_the_search(file, texts, query):
     async def search():
-        import tempfile
-        from pathlib import Path
-
-        from store.settings import Settings
-
         with tempfile.TemporaryDirectory() as home:
+            shutil.copy(file, home)
             store = await database.connect(Settings(DAYFLOW_HOME=Path(home)))
             kept = Memory(store, "default")
             for number, one in enumerate(texts):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import psycopg
 import pytest
-from postgres import Wire
+from postgres import Wire, plain
 from sqlalchemy import event, func, make_url, select, text
 
 from domain import errors
@@ -32,10 +32,6 @@ def address(postgres):
 @pytest.fixture
 def settings(address, tmp_path):
     return Settings(DAYFLOW_HOME=tmp_path, DAYFLOW_DATABASE_URL=address)
-
-
-def plain(address):
-    return make_url(address).set(drivername="postgresql").render_as_string(hide_password=False)
 
 
 async def impatient(store, **limits):

@@ -40,9 +40,9 @@ class Postgres:
         """Of its own database, for who may do everything."""
         return str(self._server.get_uri())
 
-    def execute(self, *statements: str) -> None:
+    def execute(self, *statements: str, on: str | None = None) -> None:
         """Run these, each by itself."""
-        with psycopg.connect(self.address, autocommit=True) as connection:
+        with psycopg.connect(plain(on or self.address), autocommit=True) as connection:
             for statement in statements:
                 connection.execute(statement)
 
@@ -78,6 +78,7 @@ class Postgres:
 
     def remove(self) -> None:
         """Stop it, and delete its files."""
+        self.shut_down("immediate")
         self._server.cleanup()
 
 
@@ -160,10 +161,14 @@ class _Line:
             self._client.sendall(data)
 
 
+def plain(address: str) -> str:
+    """An address of ours as Postgres itself writes it."""
+    return make_url(address).set(drivername="postgresql").render_as_string(hide_password=False)
+
+
 def rows(address: str, query: str, *values: object) -> list[dict[str, Any]]:
     """What a query finds, as SQLite would say it: values stand as `?`, times are in UTC and say no zone."""
-    plain = make_url(address).set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(plain, row_factory=dict_row, options="-ctimezone=UTC") as connection:
+    with psycopg.connect(plain(address), row_factory=dict_row, options="-ctimezone=UTC") as connection:
         found = connection.execute(query.replace("?", "%s"), values).fetchall()
     return [{name: _said(value) for name, value in row.items()} for row in found]
 

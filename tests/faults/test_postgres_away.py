@@ -46,6 +46,7 @@ def staffed(server: Postgres, tmp_path_factory: pytest.TempPathFactory, sample_o
 WAYS = {"killed": Postgres.kill, "shut down at once": lambda server: server.shut_down("immediate")}
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("way", WAYS)
 def test_runs_go_on_when_the_server_is_back(staffed, server, way):
     refund = staffed.refund("dayflow")

@@ -69,6 +69,7 @@ def killed(two: Office, point: str, *, one_by_one: bool = False) -> list[Witness
     return seen
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("point", CASES)
 def test_a_worker_that_dies_is_replaced_by_the_other_one(told, point):
     """Of each run one call of the model at most was under way; that one is sent again."""

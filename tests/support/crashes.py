@@ -19,7 +19,7 @@ from store import crash
 PROMPT = 5.0
 HEARTBEAT = 5.0
 SIDE_BY_SIDE = 4
-# Tested in test_refund_crashes.py, test_compaction.py, test_two_workers.py, test_retention.py and test_memory_expiry.py.
+# Tested in the files of refunds, compaction, two workers, retention and memory.
 ELSEWHERE = ("mail.", "compact.", "store.", "retention.")
 # The points that a run of three steps meets.
 MET = [point for point in crash.POINTS if not point.startswith(ELSEWHERE)]

@@ -40,7 +40,7 @@ demo: install
 	@echo "Stop it with: $(BIN)/dayflow down"
 
 test: install
-	$(QUIET) $(BIN)/pytest -q -n 4 --dist loadfile -m "not long"
+	$(QUIET) $(BIN)/pytest -q -n 3 --dist loadfile -m "not long"
 
 test-long: install
 	$(QUIET) $(BIN)/pytest -q -m long

@@ -152,6 +152,7 @@ async def test_what_a_killed_worker_left_goes_with_age(channel):
     assert (await channel.read(RUN, None), await shelf.find(Look(kind="streams", plan=later))) == (None, Found())
 
 
+@everywhere
 async def test_what_is_said_again_while_it_is_cleared_away_stays(channel):
     shelf, early = Shelf(channel), plan(datetime.now(UTC))
     await channel.append(RUN, SECOND, 0, b"{}\n")

@@ -6,7 +6,7 @@ import histories
 import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHistory
-from temporalio.worker import Replayer
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunner
 
 from client.converter import CONVERTER
 from client.replay import replay, worked_in
@@ -26,15 +26,18 @@ def named(path: Path) -> str:
     return path.stem
 
 
+def replayer(runner: WorkflowRunner) -> Replayer:
+    """With no limit of time for a workflow task."""
+    return Replayer(workflows=WORKFLOWS, data_converter=CONVERTER, workflow_runner=runner, debug_mode=True)
+
+
 def test_every_kind_of_run_is_recorded():
     assert {path.stem for path in RECORDED} == set(histories.RUNS | histories.OTHERS)
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=named)
 async def test_it_replays_in_the_strict_sandbox(path):
-    replayer = Replayer(workflows=WORKFLOWS, data_converter=CONVERTER, workflow_runner=strict())
-
-    result = await replayer.replay_workflow(histories.load(path), raise_on_replay_failure=False)
+    result = await replayer(strict()).replay_workflow(histories.load(path), raise_on_replay_failure=False)
 
     assert result.replay_failure is None
 
@@ -73,11 +76,10 @@ async def test_what_no_worker_has_worked_in_is_left_out(path):
 @pytest.mark.parametrize("path", OTHERS, ids=named)
 async def test_what_is_no_run_replays_cut_at_every_event(path):
     history = histories.load(path)
-    replayer = Replayer(workflows=WORKFLOWS, data_converter=CONVERTER, workflow_runner=strict())
 
     for length in range(2, len(history.events) + 1):
         cut = WorkflowHistory(history.workflow_id, history.events[:length])
-        result = await replayer.replay_workflow(cut, raise_on_replay_failure=False)
+        result = await replayer(UnsandboxedWorkflowRunner()).replay_workflow(cut, raise_on_replay_failure=False)
         assert result.replay_failure is None, f"cut after event {length}"
 
 
@@ -86,9 +88,9 @@ async def test_a_clean_up_does_not_replay_with_an_event_less():
     second = [n for n, event in enumerate(history.events) if event.event_type == SCHEDULED][1]
     less = WorkflowHistory(history.workflow_id, [*history.events[:second], *history.events[second + 1 :]])
 
-    replayer = Replayer(workflows=WORKFLOWS, data_converter=CONVERTER, workflow_runner=strict())
+    result = await replayer(UnsandboxedWorkflowRunner()).replay_workflow(less, raise_on_replay_failure=False)
 
-    assert (await replayer.replay_workflow(less, raise_on_replay_failure=False)).replay_failure is not None
+    assert result.replay_failure is not None
 
 
 async def test_a_history_of_other_code_is_caught():

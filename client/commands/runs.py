@@ -32,6 +32,8 @@ RunId = Annotated[str | None, typer.Option("--id", help="The run's id (default: 
 Json = Annotated[bool, typer.Option("--json", help="Print the record as JSON instead.")]
 Model = Annotated[str | None, typer.Option(help="Model id (default: DAYFLOW_MODEL, else the agent's).")]
 Steps = Annotated[int | None, typer.Option(min=1, help="Pause after this many steps (default: the agent's limit).")]
+Inbox = Annotated[Path | None, typer.Option(help="A Maildir, an mbox file or a folder of .eml files.")]
+Calendar = Annotated[Path | None, typer.Option(help="An .ics file or a folder of them.")]
 Tokens = Annotated[int | None, typer.Option(min=1, help="Pause before more tokens than this are used.")]
 Usd = Annotated[float | None, typer.Option(min=0, help="Pause before more dollars than this are used.")]
 Seconds = Annotated[float | None, typer.Option(min=0, help="Pause after so much time; waiting does not count.")]
@@ -51,8 +53,8 @@ def register(app: typer.Typer) -> None:
 def brief(
     ctx: typer.Context,
     verbose: Verbose = False,
-    inbox: Annotated[Path | None, typer.Option(help="A Maildir, an mbox file or a folder of .eml files.")] = None,
-    calendar: Annotated[Path | None, typer.Option(help="An .ics file or a folder of them.")] = None,
+    inbox: Inbox = None,
+    calendar: Calendar = None,
     model: Model = None,
     steps: Steps = None,
     tokens: Tokens = None,

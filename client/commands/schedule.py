@@ -3,7 +3,6 @@
 import asyncio
 from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
 
@@ -12,7 +11,7 @@ from typer.core import TyperGroup
 
 from client import output
 from client.commands import common, runs
-from client.commands.runs import Model, Seconds, Steps, Tokens, Usd
+from client.commands.runs import Calendar, Inbox, Model, Seconds, Steps, Tokens, Usd
 from domain import agent, commands, errors, timetable
 from domain.timetable import CATCH_UP, HOUR, Timetable
 from store import settings as environment
@@ -77,8 +76,8 @@ def put(
         typer.Option(help=f"If nothing was up then: start it up to {CATCH_UP // HOUR} hours late, or not that day."),
     ] = Missed.CATCH_UP,
     task: Annotated[str | None, typer.Option(help="What to do, in words (default: the agent's own task).")] = None,
-    inbox: Annotated[Path | None, typer.Option(help="A Maildir, an mbox file or a folder of .eml files.")] = None,
-    calendar: Annotated[Path | None, typer.Option(help="An .ics file or a folder of them.")] = None,
+    inbox: Inbox = None,
+    calendar: Calendar = None,
     model: Model = None,
     steps: Steps = None,
     tokens: Tokens = None,

@@ -1,8 +1,10 @@
 """A Dayflow home for tests: real processes on free ports, driven as a user drives them."""
 
 import contextlib
+import itertools
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -20,17 +22,35 @@ from store.settings import Settings
 
 BIN = Path(sys.executable).parent
 T = TypeVar("T")
+# Below those that a system gives to outgoing connections: such a one may be taken by the time a process binds it.
+PORTS, SLICE = range(12_000, 32_000), 2_000
 # Settings of the machine that must not reach a test.
 FOREIGN = ("ANTHROPIC_", "DAYFLOW_", "TEMPORAL_", "STRIPE_", "SMTP_", "IMAP_", "MAIL_")
 
 
+def _own_ports() -> Iterator[int]:
+    """The ports of this process: a slice for each process of a run, from a random place, for another run may be on."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first, start = PORTS.start + worker * SLICE % len(PORTS), random.randrange(SLICE)
+    return itertools.cycle(first + (start + n) % SLICE for n in range(SLICE))
+
+
+_ports = _own_ports()
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+    """Ports that nobody listens on and no other test was given."""
+    return list(itertools.islice(filter(_free, _ports), count))
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def until(what: str, look: Callable[[], T | None], seconds: float = 30.0) -> T:

@@ -216,10 +216,18 @@ class AgentRun:
 
     async def _hand_over(self) -> None:
         """Continue as new, once all that people sent is worked in."""
-        await workflow.wait_condition(workflow.all_handlers_finished)
+        await self._hear_out()
         if workflow.cancellation_reason() is not None:  # a wish that the next execution would not know of
             raise asyncio.CancelledError
         workflow.continue_as_new(self.state.carried().model_dump(mode="json"))
+
+    async def _hear_out(self) -> None:
+        """The SDK runs what came with a task in two turns, signals first; after a timer, both were."""
+        while True:
+            await workflow.wait_condition(workflow.all_handlers_finished)
+            await workflow.sleep(steps.LAST_LOOK, summary=steps.HEAR_OUT)
+            if workflow.all_handlers_finished():
+                return
 
     async def _cancelled(self) -> None:
         """The end that a person wanted; decisions that are being heard get their answer first."""

@@ -25,10 +25,13 @@ HEARTBEAT = timedelta(seconds=5)
 # The list of runs may be behind by this much in its steps and tokens; in its status never.
 COUNTS_SHOWN_EVERY = timedelta(seconds=10)
 SUMMARY_BYTES = 200
+# Before an execution ends for the next one, a task of its own shows whether it was cancelled.
+LAST_LOOK = timedelta(milliseconds=1)
 # What the timers of a run say of themselves.
 TOO_LATE = "the request for a decision expires"
 TRY_AGAIN = "the model that was down is asked again"
 STORE_AWAY = "the store that could not be used is asked again"
+HEAR_OUT = "a last look at what people sent, before the run goes on as new"
 
 # Failures that no retry heals. The names are `type` of an ApplicationError; the last two are the SDK's own. One that
 # "needs repair" is not among them: it says itself whether it is final, or may be tried once more.

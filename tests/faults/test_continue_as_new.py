@@ -109,16 +109,32 @@ def test_a_run_that_waits_for_approval_outlives_any_number_of_signals(short):
     assert seen.record["current_step"] == "5 of 5"
 
 
-def test_a_cancel_that_arrives_in_a_hand_over_ends_the_run(short):
-    refund = Refund("cancelled")
-    begin(short, refund)
-    asked(short, refund)
-    send_all(short, refund.run_id, [("aprove", {"n": n}) for n in range(50)], at_once=True)
-    short.dayflow("cancel", refund.run_id)
+def test_a_cancel_that_comes_with_what_ends_an_execution_ends_the_run(brisk):
+    refund = Refund("cancelled", queue=unique("cancelled"))
+    begin(brisk, refund)
+    with working(brisk, refund.queue):
+        asked(brisk, refund)
+    send_all(brisk, refund.run_id, [("aprove", {"n": n}) for n in range(EVENTS)])
+    brisk.dayflow("cancel", refund.run_id)
+    with working(brisk, refund.queue):
+        ends(brisk, refund.run_id, "cancelled")
 
-    ends(short, refund.run_id, "cancelled")
+    assert witness(brisk, refund.run_id).refunds == []
 
-    assert witness(short, refund.run_id).refunds == []
+
+def test_words_that_come_with_what_ends_an_execution_are_heard(brisk):
+    refund = Refund("told", queue=unique("told"))
+    begin(brisk, refund)
+    with working(brisk, refund.queue):
+        pending = asked(brisk, refund)
+    send_all(brisk, refund.run_id, [("aprove", {"n": n}) for n in range(EVENTS)])
+    send_all(brisk, refund.run_id, [("approve", {"action_id": pending["action_id"], "approver": LEAD})] * 2)
+    with working(brisk, refund.queue):
+        ends(brisk, refund.run_id)
+
+    seen = witness(brisk, refund.run_id)
+    assert seen.run.other_executions
+    assert len(seen.refunds) == 1
 
 
 @pytest.mark.long

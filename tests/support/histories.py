@@ -15,6 +15,7 @@ from cleanups import client, forgotten, remembered, result
 from homes import Home, until
 from script import call, conversation, play, say, use
 from temporalio.client import WorkflowHistory
+from witness import send_all
 
 FOLDER = Path(__file__).resolve().parent.parent / "histories"
 IDENTITIES = ("identity", "workerIdentity")
@@ -77,6 +78,18 @@ def long(home: Home, run_id: str) -> None:
         home.ends(run_id)
 
 
+def handed_over(home: Home, run_id: str) -> str:
+    """A refund that waited until its execution was long enough; the execution that ended for another one."""
+    home.start(run_id, {"agent": "refund", "task": "Refund 10.00 of order 1042", "requested_by": "desk@example.com"})
+    with home.worker(DAYFLOW_EVENTS="60"):
+        first = home.ends(run_id, "awaiting_approval")["execution"]
+        send_all(home, run_id, [("misspelt", {"n": n}) for n in range(60)])
+        until("it went on in another execution", lambda: home.show(run_id)["execution"] != first)
+        home.dayflow("deny", run_id, "--as", "lead@example.com")
+        home.ends(run_id, "cancelled")
+    return str(first)
+
+
 def retention(home: Home, run_id: str) -> str:
     """A clean-up after a brief, and of memory: some goes, some enters its grace, some is named."""
     brief(home, f"{run_id}-brief")
@@ -108,13 +121,15 @@ def fired_again(home: Home, name: str) -> str:
     return fired(home, name, times=2)
 
 
-RUNS: dict[str, Callable[[Home, str], None]] = {
+# Each may name the execution that is kept, if not the newest one.
+RUNS: dict[str, Callable[[Home, str], str | None]] = {
     "brief": brief,
     "brief-crashed": brief_crashed,
     "refund": refund,
     "refund-denied": refund_denied,
     "refund-edited": refund_edited,
     "long": long,
+    "handed-over": handed_over,
 }
 # Workflows that are no runs; each gives its id.
 OTHERS: dict[str, Callable[[Home, str], str]] = {"retention": retention, "fired": fired, "fired-again": fired_again}
@@ -122,13 +137,13 @@ OTHERS: dict[str, Callable[[Home, str], str]] = {"retention": retention, "fired"
 
 def record(home: Home, name: str) -> None:
     """Let it happen, and keep its history without the names of this machine."""
-    run_id = f"recorded-{name}"
+    run_id, execution = f"recorded-{name}", None
     if name in OTHERS:
         run_id = OTHERS[name](home, run_id)
     else:
-        RUNS[name](home, run_id)
+        execution = RUNS[name](home, run_id)
     until(f"{run_id} is closed", lambda: asyncio.run(_closed(home, run_id)))
-    history = asyncio.run(_fetch(home, run_id))
+    history = asyncio.run(_fetch(home, run_id, execution))
     (FOLDER / f"{name}.json").write_text(json.dumps(_anonymous(history), indent=1, ensure_ascii=False) + "\n")
 
 
@@ -141,8 +156,8 @@ async def _closed(home: Home, run_id: str) -> bool:
     return (await (await client(home)).get_workflow_handle(run_id).describe()).close_time is not None
 
 
-async def _fetch(home: Home, run_id: str) -> dict[str, Any]:
-    handle = (await client(home)).get_workflow_handle(run_id)
+async def _fetch(home: Home, run_id: str, execution: str | None) -> dict[str, Any]:
+    handle = (await client(home)).get_workflow_handle(run_id, run_id=execution)
     history: dict[str, Any] = json.loads((await handle.fetch_history()).to_json())
     return history
 

@@ -88,6 +88,7 @@ async def _through(
         digest=digest.sha256(model.body(definition, messages, call.max_tokens)),
     )
     usage = answer.usage.model_dump(mode="json")
-    await ledger.begin(entry)
+    begun = await ledger.begin(entry)
     await ledger.saw(entry.key, usage)
-    return ModelAnswer.model_validate(await ledger.finish(entry.key, answer.model_dump(mode="json"), usage))
+    stored = await ledger.finish(entry.key, answer.model_dump(mode="json"), usage, attempt=begun.attempt)
+    return ModelAnswer.model_validate(stored)

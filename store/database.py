@@ -204,9 +204,18 @@ def _pragmas(connection: Any, _record: Any) -> None:
 def _begin_immediate(connection: Connection) -> None:
     """Take the write lock at once: a lock that is taken half way cannot be waited for."""
     options = connection.get_execution_options()
-    reading = options.get("reading")
-    connection.exec_driver_sql(f"PRAGMA synchronous={'NORMAL' if options.get('cheap') else 'FULL'}")
-    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+    if options.get("reading"):
+        connection.exec_driver_sql("BEGIN")
+        return
+    _synchronous(connection, "NORMAL" if options.get("cheap") else "FULL")
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _synchronous(connection: Connection, level: str) -> None:
+    """Whether this connection's commits wait for the disk."""
+    if connection.info.get("synchronous") != level:
+        connection.exec_driver_sql(f"PRAGMA synchronous={level}")
+        connection.info["synchronous"] = level
 
 
 async def _migrate(engine: AsyncEngine, home: Path) -> None:

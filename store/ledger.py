@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Row, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from domain import errors
@@ -85,9 +86,9 @@ class Ledger:
         anew, and what the answer of before cost stays among what was paid for no answer.
         """
         async with self._database.transaction(entry.key, cheap=True) as connection:
-            row = await row_of(connection, entry.key)
-            if row is None:
-                return await self._first(connection, entry)
+            if first := await self._first(connection, entry):
+                return first
+            row = await _row(connection, entry.key)
             if row.status == "done" and entry.outline in (None, row.outline):
                 return _standing(row)
             return await self._again(connection, entry, row)
@@ -103,15 +104,16 @@ class Ledger:
         self, key: str, result: Any, usage: dict[str, int] | None = None, *, attempt: int | None = None
     ) -> Any:
         """Commit the answer of an attempt. The first answer of a row stands: it is what comes back."""
+        ended = {"status": "done", "result": result, "usage": usage, "error": None, "ended_at": datetime.now(UTC)}
         async with self._database.transaction(key, cheap=True) as connection:
-            row = await row_of(connection, key)
-            if row is None:
-                raise errors.Broken(f"the ledger has no row {key}")
+            newest = (ledger.c.key == key) & (ledger.c.status == "begun") & (ledger.c.attempts == attempt)
+            if (await connection.execute(update(ledger).where(newest).values(**ended))).rowcount:
+                return result
+            row = await _row(connection, key)
             if row.status == "done":
                 if row.result != result:  # or it is the same one, whose commit nobody heard of
                     await self._lost(connection, row, usage, attempt)
                 return row.result
-            ended = {"status": "done", "result": result, "usage": usage, "error": None, "ended_at": datetime.now(UTC)}
             if _given_up(row, attempt):
                 ended["possibly_paid"] = (row.possibly_paid or [])[:-1]
             await connection.execute(update(ledger).where(ledger.c.key == key).values(**ended))
@@ -163,12 +165,12 @@ class Ledger:
             found = await connection.execute(wanted.order_by(ledger.c.step, ledger.c.kind, ledger.c.position))
             return [dict(row) for row in found.mappings()]
 
-    async def _first(self, connection: AsyncConnection, entry: Entry) -> Begun:
+    async def _first(self, connection: AsyncConnection, entry: Entry) -> Begun | None:
+        """A new row, in one statement; None where there is one."""
         now = datetime.now(UTC)
-        await connection.execute(
-            insert(ledger).values(**entry.__dict__, status="begun", attempts=1, failures=0, began_at=now)
-        )
-        return Begun(1, None, [], 0, now)
+        new = _insert(connection).values(**entry.__dict__, status="begun", attempts=1, failures=0, began_at=now)
+        made = await connection.execute(new.on_conflict_do_nothing(index_elements=[ledger.c.key]))
+        return Begun(1, None, [], 0, now) if made.rowcount else None
 
     async def _again(self, connection: AsyncConnection, entry: Entry, row: Row[Any]) -> Begun:
         """Begin another attempt; one that is still `begun` may have been paid, and the answer of another course was."""
@@ -191,6 +193,16 @@ class Ledger:
             return
         paid = [*(row.possibly_paid or []), usage]
         await connection.execute(update(ledger).where(ledger.c.key == row.key).values(possibly_paid=paid))
+
+
+def _insert(connection: AsyncConnection) -> sqlite.Insert | postgresql.Insert:
+    return postgresql.insert(ledger) if connection.dialect.name == "postgresql" else sqlite.insert(ledger)
+
+
+async def _row(connection: AsyncConnection, key: str) -> Row[Any]:
+    if row := await row_of(connection, key):
+        return row
+    raise errors.Broken(f"the ledger has no row {key}")
 
 
 def _standing(row: Row[Any]) -> Begun:

@@ -133,8 +133,10 @@ def test_the_agent_runs_with_its_tools(copy, tmp_path):
 def test_the_gateway_answers_as_a_provider(copy, tmp_path):
     (port,) = free_ports(1)
     with gateway(copy, port), running(tmp_path / "home", copy, ANTHROPIC_BASE_URL=f"http://127.0.0.1:{port}") as home:
-        record = home.json("run", "countdown", "Say something.", "--model", "some-model")
+        command = [str(BIN / "dayflow"), "run", "countdown", "Say something.", "--model", "some-model", "--json"]
+        done = subprocess.run(command, env=home.env, capture_output=True, text=True)
 
+    record = json.loads(done.stdout)
     assert record["status"] == "done"
     assert record["result"] == "The gateway was sent 1 message(s)."
     assert record["totals"]["cost_usd"] is None

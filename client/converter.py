@@ -24,8 +24,18 @@ EXCERPT_BYTES = 100
 TRACE_CHARACTERS = 1_500
 
 
+# What was learnt about a type is kept in these.
+_PARTS = tuple(PydanticPayloadConverter().converters.values())
+
+
 class TolerantPayloadConverter(PydanticPayloadConverter):
-    """Strict where a type is asked for, tolerant where anything may come."""
+    """Strict where a type is asked for, tolerant where anything may come.
+
+    The SDK makes one for each task and for each payload that it might store elsewhere; their parts are made once.
+    """
+
+    def __init__(self) -> None:
+        super(PydanticPayloadConverter, self).__init__(*_PARTS)
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         """Decode each payload by itself."""

@@ -5,15 +5,12 @@ import contextlib
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
-from temporalio.api.enums.v1 import EventType, PendingActivityState, ResetReapplyExcludeType
-from temporalio.api.failure.v1 import Failure
+from temporalio.api.enums.v1 import EventType, ResetReapplyExcludeType
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import (
     Client,
@@ -23,89 +20,19 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import WorkflowIDReusePolicy
-from temporalio.converter import DataConverter
-from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from client import workers
-from client.codec import key_of
+from client import history, workers
 from client.replay import Replayed, replay, worked_in
-from domain import commands, errors, views
+from client.run import Run
+from domain import commands, errors
 from domain.model import ModelCall
 from domain.request import missing_key
-from domain.state import RunState
-from domain.status import Status
 from workflows.steps import TASK_TIMEOUT
 
 TASK_QUEUE = "dayflow"
 RUNS = 'WorkflowType = "AgentRun"'
-# The last event of an execution that is closed; the text where the run itself could not say how it ended.
-_ENDS = {
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: "completed",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: "failed",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: "cancelled",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "terminated from outside",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "timed out",
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW: "continued as new",
-}
-
-
-@dataclass
-class Run:
-    """One run as it stands: its newest execution, replayed.
-
-    state is what its workers have recorded; None while none has taken it up. warning: why its worker cannot go on.
-    lost: parts whose worker has ended while they ran; the server has not noticed yet.
-    unheard, task_open: signals that no worker has worked in yet, and whether anything else is to be worked in.
-    came_from, went_on_in: the executions before and after this one, of a run that continued as new.
-    retrying: parts of it that have failed and are tried again by themselves; its history does not know of them yet.
-    """
-
-    run_id: str
-    execution: str
-    task_queue: str
-    open: bool
-    started_at: datetime
-    state: RunState | None
-    forced_end: str | None = None
-    warning: str | None = None
-    lost: list[str] = field(default_factory=list)
-    unheard: list[str] = field(default_factory=list)
-    task_open: bool = False
-    retrying: list[dict[str, Any]] = field(default_factory=list)
-    other_executions: list[str] = field(default_factory=list)
-    came_from: str | None = None
-    went_on_in: str | None = None
-
-    @property
-    def status(self) -> Status:
-        """The status, also where the run was ended from outside."""
-        if self.forced_end:
-            return Status.CANCELLED if self.forced_end == "cancelled" else Status.FAILED
-        return self.state.status if self.state else Status.RECEIVED
-
-    @property
-    def waits(self) -> bool:
-        """Whether nothing goes on until a person does something."""
-        waiting = (Status.PAUSED, Status.AWAITING_APPROVAL, Status.AWAITING_RESOLUTION)
-        if self.went_on_in or self.task_open or self.state is None or self.state.hearing:
-            return False
-        return self.status in waiting and not self.state.actions.of_status("running")
-
-    def record(self) -> dict[str, Any]:
-        """The record, with what only the server knows."""
-        known = views.record(self.state) if self.state else _blank(self)
-        if self.forced_end:
-            known |= {"status": self.status.value, "reason": self.forced_end}
-            known |= {"next_command": commands.line("resume", self.run_id)}
-        return {
-            **known,
-            "execution": self.execution,
-            "other_executions": self.other_executions,
-            "task_queue": self.task_queue,
-            "warning": self.warning,
-            "retrying": self.retrying,
-        }
 
 
 class Dayflow:
@@ -244,7 +171,7 @@ class Dayflow:
         One that was ended from outside goes on from its newest workflow task that scheduled an activity.
         """
         events = await self.events(run.run_id, run.execution)
-        point = _newest_task(events) if run.forced_end else _failed_task(events)
+        point = history.newest_task(events) if run.forced_end else history.failed_task(events)
         if point is None:
             raise errors.Refused(f"{run.run_id} failed by itself, not by a part that failed; start a new run instead")
         await self.reset(run.run_id, run.execution, point)
@@ -295,7 +222,7 @@ class Dayflow:
         told = await self._describe(run_id, None)
         found = [(told, await self._events(told))]
         with contextlib.suppress(errors.NotFound):
-            while earlier := _came_from(found[-1][1]):
+            while earlier := history.came_from(found[-1][1]):
                 told = await self._describe(run_id, earlier)
                 found.append((told, await self._events(told)))
         return found[::-1]
@@ -327,21 +254,20 @@ class Dayflow:
         run = await self._run(told, events)
         pending = told.raw_description.pending_activities
         again = (one for one in pending if one.attempt > 1 and one.HasField("last_failure"))
-        run.retrying = [await _retrying(one, self.client.data_converter) for one in again]
-        run.lost = [one.activity_type.name for one in pending if _lost(one)]
+        run.retrying = [await history.retrying(one, self.client.data_converter) for one in again]
+        run.lost = [one.activity_type.name for one in pending if history.lost(one)]
         return run
 
     async def _run(self, told: WorkflowExecution, events: list[HistoryEvent]) -> Run:
         recorded = worked_in(events)
         ahead = events[len(recorded) :]
         replayed = await self._replay(told.id, recorded)
-        end = _ENDS.get(events[-1].event_type) if events else None
+        end = history.ENDS.get(events[-1].event_type) if events else None
         said = replayed.state is not None and replayed.state.closed
-        last = events[-1] if events else HistoryEvent()
-        came_from = _came_from(events)
+        came_from = history.came_from(events)
         if replayed.state is None and came_from:  # no worker has taken this execution up yet
             replayed.state = (await self.get(told.id, came_from)).state
-        next_one = last.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+        went_on_in = history.went_on_in(events)
         return Run(
             run_id=told.id,
             execution=told.run_id,
@@ -349,15 +275,13 @@ class Dayflow:
             open=end is None,
             started_at=replayed.state.started_at if replayed.state else told.start_time,
             state=replayed.state,
-            forced_end=end if not said and not next_one else None,
-            warning=await _failing_task(events, self.client.data_converter),
-            unheard=[
-                signal for event in ahead if (signal := event.workflow_execution_signaled_event_attributes.signal_name)
-            ],
+            forced_end=end if not said and not went_on_in else None,
+            warning=await history.failing_task(events, self.client.data_converter),
+            unheard=history.signals(ahead),
             task_open=any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED for event in ahead),
             other_executions=await self._others(told),
             came_from=came_from,
-            went_on_in=next_one or None,
+            went_on_in=went_on_in,
         )
 
     async def _feed(self, told: WorkflowExecution, events: list[HistoryEvent], grown: asyncio.Event) -> None:
@@ -378,27 +302,10 @@ class Dayflow:
         return [other.run_id async for other in found if other.run_id != told.run_id]
 
 
-def _came_from(events: Sequence[HistoryEvent]) -> str | None:
-    """The execution that this one continues."""
-    first = events[0] if events else HistoryEvent()
-    return first.workflow_execution_started_event_attributes.continued_execution_run_id or None
-
-
 async def _either(event: asyncio.Event, task: asyncio.Task[None]) -> None:
     waiting = asyncio.create_task(event.wait())
     await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
-
-
-async def _retrying(pending: PendingActivityInfo, converter: DataConverter) -> dict[str, Any]:
-    why = await _why(pending.last_failure, converter)
-    return {"activity": pending.activity_type.name, "attempt": pending.attempt, "error": why}
-
-
-def _lost(pending: PendingActivityInfo) -> bool:
-    began = pending.last_started_time.ToMicroseconds() / 1e6
-    running = pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
-    return running and not workers.lives(pending.last_worker_identity, began)
 
 
 def _not_found(error: RPCError, run_id: str) -> errors.DayflowError:
@@ -409,54 +316,3 @@ def _not_found(error: RPCError, run_id: str) -> errors.DayflowError:
             return errors.NotFound(f"the run {run_id!r} is closed; `{show}` shows how it ended")
         return errors.NotFound(f"there is no run {run_id!r}; `dayflow runs` lists those that exist")
     return errors.Unreachable(f"the Temporal server could not answer: {error.message}")
-
-
-def _failed_task(events: list[HistoryEvent]) -> int | None:
-    """The workflow task that scheduled the activity that failed last."""
-    by_id = {event.event_id: event for event in events}
-    for event in reversed(events):
-        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED:
-            scheduled = by_id[event.activity_task_failed_event_attributes.scheduled_event_id]
-            return scheduled.activity_task_scheduled_event_attributes.workflow_task_completed_event_id
-    return None
-
-
-def _newest_task(events: list[HistoryEvent]) -> int | None:
-    """The newest workflow task that scheduled an activity, else the first one of an execution that went on."""
-    points = (event.activity_task_scheduled_event_attributes.workflow_task_completed_event_id for event in events)
-    done = (event for event in events if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
-    first = next((event.event_id for event in done), None)
-    return max((point for point in points if point), default=first)
-
-
-async def _failing_task(events: list[HistoryEvent], converter: DataConverter) -> str | None:
-    """The message of the newest workflow task, if it failed."""
-    for event in reversed(events):
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
-            return None
-        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-            return await _why(event.workflow_task_failed_event_attributes.failure, converter)
-    return None
-
-
-async def _why(failed: Failure, converter: DataConverter) -> str:
-    """What is wrong, and what was behind it."""
-    failure = Failure()
-    failure.CopyFrom(failed)
-    error: BaseException | None = await converter.decode_failure(failure)
-    if key := key_of(failure.encoded_attributes):
-        return str(errors.MissingKey(key))
-    told = []
-    while error is not None:
-        told.append(error.message if isinstance(error, FailureError) else str(error))
-        error = error.__cause__
-    return ": ".join(told)
-
-
-def _blank(run: Run) -> dict[str, Any]:
-    """The record of a run that no worker has taken up yet."""
-    started = run.started_at
-    blank = RunState(
-        namespace="", run_id=run.run_id, first_execution_run_id=run.execution, started_at=started, updated_at=started
-    )
-    return views.record(blank)

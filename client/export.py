@@ -7,7 +7,8 @@ from typing import Any
 from temporalio.client import Client
 
 from client import chain
-from client.dayflow import Dayflow, Run
+from client.dayflow import Dayflow
+from client.run import Run
 from domain import views
 from domain.spend import Price
 

@@ -16,7 +16,7 @@ from domain import errors
 from domain.model import Attempt, Event
 
 if TYPE_CHECKING:
-    from client.dayflow import Run
+    from client.run import Run
     from store.settings import Settings
     from store.streams import Channel
 

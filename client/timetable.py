@@ -79,10 +79,16 @@ class Timetables:
             raise errors.Refused(f"the Temporal server does not take this schedule: {error.message}") from None
         return before
 
-    async def all(self, firings: int = 1) -> list[Standing]:
-        """Every one, by name. One that was made just now may not be there yet."""
-        found = [one.id async for one in await self._client.list_schedules() if one.id.startswith(PREFIX)]
-        return [await self.get(id_.removeprefix(PREFIX), firings) for id_ in sorted(found)]
+    async def all(self, firings: int = 1) -> tuple[list[Standing], list[str]]:
+        """Every one, by name, and why others cannot be read. One that was made just now may not be there yet."""
+        found, lost = [], []
+        listed = [one.id async for one in await self._client.list_schedules() if one.id.startswith(PREFIX)]
+        for name in sorted(id_.removeprefix(PREFIX) for id_ in listed):
+            try:
+                found.append(await self.get(name, firings))
+            except errors.MissingKey as error:
+                lost.append(f"the schedule {name} cannot be read: {error}")
+        return found, lost
 
     async def get(self, name: str, firings: int = LOOKED_AT) -> Standing:
         """One by its name, with its newest firings; `errors.NotFound` if there is none."""

@@ -5,6 +5,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+# The activities that are no tools; a tool cannot be called as one of them.
+TAKEN = frozenset(
+    {
+        *("load_agent", "call_model", "compact_transcript", "prepare_action"),
+        *("check_authority", "check_raise", "resolve_effect"),
+        *("plan_retention", "find_expired", "mark_expired", "delete_expired", "due_run"),
+    }
+)
+
 
 class Read(BaseModel):
     """The tool changes nothing outside. saves_plan: its arguments are the run's plan, which is saved once."""

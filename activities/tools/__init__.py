@@ -5,8 +5,8 @@ import pkgutil
 import re
 
 from activities.tool import Tool
+from domain.tool import TAKEN
 
-RESERVED = {"load_agent", "call_model", "prepare_action", "check_authority", "resolve_effect"}
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
@@ -17,7 +17,7 @@ def discover() -> dict[str, Tool]:
         tool = getattr(importlib.import_module(f"{__name__}.{module.name}"), "TOOL", None)
         if not isinstance(tool, Tool):
             raise TypeError(f"activities/tools/{module.name}.py exports no TOOL; docs/adding.md shows one")
-        if tool.name in RESERVED or tool.name in found or not NAME.fullmatch(tool.name):
+        if tool.name in TAKEN or tool.name in found or not NAME.fullmatch(tool.name):
             raise TypeError(f"activities/tools/{module.name}.py: the name {tool.name!r} is taken or not allowed")
         found[tool.name] = tool
     return found

@@ -24,7 +24,8 @@ from domain.status import Status
 from store import settings as environment
 
 if TYPE_CHECKING:
-    from client.dayflow import Dayflow, Run
+    from client.dayflow import Dayflow
+    from client.run import Run
     from domain.state import Step
     from store.database import Database
     from store.settings import Settings

@@ -12,7 +12,7 @@ from domain import errors, views
 from store import files, seal, settings
 
 if TYPE_CHECKING:
-    from client.dayflow import Run
+    from client.run import Run
     from domain.state import RunState
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, which is its Temporal workflow id.")]

@@ -14,11 +14,10 @@ import typer
 from client import output
 from client.background import Background
 from domain import errors
+from domain.tool import TAKEN
 from store import settings as environment
 
 NAME = re.compile(r"[a-z][a-z0-9_]{1,27}")
-# Activities that are no tools.
-RESERVED = {"load_agent", "call_model", "prepare_action", "check_authority", "check_raise", "resolve_effect"}
 
 
 class Safety(StrEnum):
@@ -274,7 +273,7 @@ def _check(name: str, into: Path) -> None:
         raise errors.BadRequest(
             f"{name!r} cannot be a name: 2 to 28 small letters, digits and _, a letter first, such as read_tasks"
         )
-    if name in RESERVED:
+    if name in TAKEN:
         raise errors.BadRequest(f"the name {name!r} is taken by Dayflow itself")
     if not (into / "activities" / "tools").is_dir() or not (into / "domain" / "agents").is_dir():
         raise errors.BadRequest(f"{into} is no clone of Dayflow; name one with --into")

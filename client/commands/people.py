@@ -15,7 +15,8 @@ from domain import actions as domain_actions
 from domain import commands, errors, views
 
 if TYPE_CHECKING:
-    from client.dayflow import Dayflow, Run
+    from client.dayflow import Dayflow
+    from client.run import Run
     from domain.actions import Action
     from domain.decisions import Ruling
     from store.settings import Settings

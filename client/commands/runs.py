@@ -18,7 +18,8 @@ from domain import commands
 from store import crash
 
 if TYPE_CHECKING:
-    from client.dayflow import Dayflow, Run
+    from client.dayflow import Dayflow
+    from client.run import Run
     from store.settings import Settings
 
 LAST_WORDS_S = 10.0

@@ -12,12 +12,14 @@ from typer.core import TyperGroup
 from client import output
 from client.commands import common, runs
 from client.commands.runs import Calendar, Inbox, Model, Seconds, Steps, Tokens, Usd
+from client.output import Exit
 from domain import agent, commands, errors, timetable
 from domain.timetable import CATCH_UP, HOUR, Timetable
 from store import settings as environment
 
 if TYPE_CHECKING:
-    from client.dayflow import Dayflow, Run
+    from client.dayflow import Dayflow
+    from client.run import Run
     from client.timetable import Standing, Timetables, Took
 
 ANY = "AGENT"
@@ -193,14 +195,18 @@ async def _put(wanted: Timetable, json: bool) -> None:
 
 async def _list(json: bool) -> None:
     _, tables = await _opened()
-    found = await tables.all()
+    found, lost = await tables.all()
     if json:
         output.as_json([_record(one) for one in found])
     elif found:
         columns = ("schedule", "agent", "at", "days", "time zone", "next", "last")
         output.table(columns, [_row(one) for one in found])
-    else:
+    elif not lost:
         output.say("No schedules yet. Make one: dayflow schedule brief --at 07:30")
+    for line in lost:
+        output.note(line)
+    if lost:
+        raise SystemExit(int(Exit.FAILED))
 
 
 async def _show(name: str, json: bool) -> None:

@@ -1,6 +1,7 @@
 """`dayflow new`: what it writes loads, is clean and tells the truth; what it must not write, it refuses."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from activities.tool import Tool
 from client.commands import new
 from domain import errors
 from domain.agent import Agent
-from domain.tool import Effect, Read
+from domain.tool import TAKEN, Effect, Read
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {"read": [], **{kind.value: ["--effect", kind.value] for kind in new.Safety}}
@@ -203,9 +204,7 @@ def test_an_unknown_kind_of_effect_is_refused(clone):
 
 def test_names_that_are_taken_are_those_of_the_worker():
     """Every activity that a worker registers besides the tools."""
-    source = "\n".join(
-        (ROOT / "activities" / f"{part}.py").read_text() for part in ("agents", "model", "people", "runner")
-    )
-    named = {line.split('"')[1] for line in source.splitlines() if "@activity.defn(name=" in line and '"' in line}
+    source = "\n".join(path.read_text() for path in (ROOT / "activities").glob("*.py"))
+    named = set(re.findall(r'@activity\.defn\(name="(\w+)"', source))
 
-    assert named == new.RESERVED
+    assert named == TAKEN

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from client.cli import app
 from client.converter import converter
+from client.output import Exit
 from client.timetable import PREFIX, Timetables
 from domain import errors
 from domain.request import RunRequest
@@ -85,10 +86,13 @@ async def test_under_a_missing_key_it_is_neither_read_nor_changed_and_said_again
             with pytest.raises(errors.MissingKey, match="'old'"):
                 await (await tables(home)).put(other, 2026)
 
+        listed = home.dayflow("schedule", "list", code=int(Exit.FAILED))
+        assert f"the schedule {name} cannot be read" in listed.stderr
+        assert "'old'" in listed.stderr
         assert await (await tables(home, new, old)).put(wanted, 2026) == wanted
         assert (await (await tables(home, new)).get(name)).timetable == wanted
     finally:
-        await (await tables(home)).remove(name)  # or no other test could list what is there
+        home.dayflow("schedule", "remove", name)
 
 
 async def tables(home: Home, *keys: str) -> Timetables:

@@ -23,7 +23,8 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.common import RawValue
 
 from client.converter import converter
-from client.dayflow import Dayflow, Run
+from client.dayflow import Dayflow
+from client.run import Run
 from domain.state import RunState
 from store.blobs import Blobs
 from store.payloads import reference, within

@@ -169,8 +169,9 @@ class Ledger:
         """A new row, in one statement; None where there is one."""
         now = datetime.now(UTC)
         new = _insert(connection).values(**entry.__dict__, status="begun", attempts=1, failures=0, began_at=now)
-        made = await connection.execute(new.on_conflict_do_nothing(index_elements=[ledger.c.key]))
-        return Begun(1, None, [], 0, now) if made.rowcount else None
+        new = new.on_conflict_do_nothing(index_elements=[ledger.c.key]).execution_options(preserve_rowcount=True)
+        made = await connection.execute(new)
+        return Begun(1, None, [], 0, now) if made.rowcount == 1 else None
 
     async def _again(self, connection: AsyncConnection, entry: Entry, row: Row[Any]) -> Begun:
         """Begin another attempt; one that is still `begun` may have been paid, and the answer of another course was."""

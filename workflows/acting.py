@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, ApplicationError, RetryState, is_cancelled_exception
 
 from domain import approvals, errors
 from domain.actions import Action
@@ -138,9 +138,9 @@ class Acting:
         try:
             return await steps.run_tool(action.call(), tool)
         except ActivityError as error:
+            if action.effect and _cut_short(error):
+                return await self._between_attempts(action, tool)
             if is_cancelled_exception(error):
-                if action.effect:
-                    return await self._between_attempts(action, tool)
                 raise
             cause = error.cause
             why = cause.message if isinstance(cause, ApplicationError) else str(cause or error)
@@ -148,12 +148,17 @@ class Acting:
             return ToolResult.model_validate({"content": f"The tool did not finish: {why}", "outcome": outcome})
 
     async def _between_attempts(self, action: Action, tool: ToolSpec) -> ToolResult:
-        """A cancel met an effect while none of its attempts ran: what had begun is run to its end, the rest not."""
+        """A cancel met an effect that has no answer yet: what had begun is run to its end, the rest not."""
         prepared = await steps.prepare_action(action.preparation())
         if prepared.begun or prepared.already:
             return await self._tool(action, tool)
         action.status = "proposed"
         raise asyncio.CancelledError
+
+
+def _cut_short(error: ActivityError) -> bool:
+    """Whether a cancel ended it, between two attempts or by letting none follow on one that failed."""
+    return is_cancelled_exception(error) or error.retry_state is RetryState.CANCEL_REQUESTED
 
 
 def _met(action: Action) -> ToolResult:

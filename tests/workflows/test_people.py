@@ -18,10 +18,11 @@ import pytest
 from asked import until
 from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
-from temporalio.exceptions import CancelledError
+from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
+from client.converter import CONVERTER
 from domain.agent import Definition, Limits, Rule
 from domain.decisions import UNKNOWN_ACTION, Authority, Objection, Standing
 from domain.model import ModelAnswer, ModelCall
@@ -65,7 +66,7 @@ class World:
     on_deny: str = "tell"
     from_amount: Decimal | None = None
     expires_s: float = 7 * 24 * 3600.0
-    outcomes: list[ToolResult] = field(default_factory=list)
+    outcomes: list[ToolResult | ApplicationError] = field(default_factory=list)
     prepared: dict[int, Prepared] = field(default_factory=dict)
     may_not: dict[str, str] = field(default_factory=dict)
     prepare_gates: dict[int, asyncio.Event] = field(default_factory=dict)
@@ -147,7 +148,10 @@ class World:
         self.at_pay.set()
         await self.pay_gate.wait()
         self.ran.append(call)
-        return self.outcomes.pop(0) if self.outcomes else ToolResult(content=f"paid {call.arguments['amount']}")
+        outcome = self.outcomes.pop(0) if self.outcomes else ToolResult(content=f"paid {call.arguments['amount']}")
+        if isinstance(outcome, ApplicationError):
+            raise outcome
+        return outcome
 
     @activity.defn(name="note")
     async def note(self, call: ToolCall) -> ToolResult:
@@ -730,6 +734,24 @@ async def test_a_run_that_is_cancelled_while_its_effect_runs_knows_what_became_o
         [action] = await handle.query("actions")
         assert (action["status"], action["result"]) == ("done", "paid 40")
     assert world.paid == [40]
+
+
+async def test_an_attempt_that_gives_no_answer_to_a_cancelled_run_is_not_the_last_one(home):
+    """The server (not the one with a clock that jumps) tries nothing again that was to stop; the run does."""
+    client = await Client.connect(f"127.0.0.1:{home.port}", data_converter=CONVERTER)
+    begun = Prepared(intent="pay:40", amount=Decimal(40), begun=True)
+    lost = ApplicationError("the effect gave no answer", type="effect failed")
+    world = World([[pay(40)]], pay_gate=asyncio.Event(), outcomes=[lost, lost], prepared={40: begun})
+    async with working(client, world):
+        handle = await begin(client, world)
+        await say(handle, "approve", (await asked(handle))["action_id"])
+        await world.at_pay.wait()
+        await cancel(handle)
+        world.pay_gate.set()
+
+        assert (await cancelled(handle))["status"] == "cancelled"
+        assert await statuses(handle) == ["done"]
+    assert world.paid == [40, 40, 40]
 
 
 async def test_a_run_that_is_cancelled_ends_also_where_nobody_knows_what_its_effect_did(server):

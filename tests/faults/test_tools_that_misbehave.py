@@ -47,8 +47,8 @@ class Case:
 CASES = [
     Case("read_inbox", "raise", "RuntimeError: no luck with [secret removed]"),
     Case("read_inbox", "raise without words", "The tool failed: Exception"),
-    Case("read_inbox", "hang", "no answer within 1 seconds"),
-    Case("read_calendar", "hang", "no answer within 1 seconds"),
+    Case("read_inbox", "hang", "no answer within 5 seconds"),
+    Case("read_calendar", "hang", "no answer within 5 seconds"),
     Case("read_inbox", "exit", "tried to exit (3)"),
     Case("read_calendar", "exit", "SystemExit: 3"),
     Case("read_inbox", "recurse", "RecursionError"),

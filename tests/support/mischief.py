@@ -19,7 +19,7 @@ from domain.tool import Effect, Read
 from store.settings import Settings
 from store.tasks import Tasks
 
-DEADLINE_S = 1.0
+DEADLINE_S = 5.0
 EFFECT_DEADLINE_S = 12.0
 ECHO = "echo "
 MEGABYTES_50 = 50_000_000

@@ -51,6 +51,12 @@ class Run:
             return False
         return self.status in waiting and not self.state.actions.of_status("running")
 
+    @property
+    def held(self) -> bool:
+        """Whether it is paused, or will be once a worker has heard who wishes so."""
+        wished = self.state is not None and (self.state.paused or self.state.pause_requested_by is not None)
+        return wished or "pause" in self.unheard
+
     def record(self) -> dict[str, Any]:
         """The record, with what only the server knows."""
         known = views.record(self.state) if self.state else _blank(self)

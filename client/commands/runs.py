@@ -207,7 +207,7 @@ async def _wake(dayflow: "Dayflow", run: "Run") -> None:
     """What a run needs to go on, besides a worker."""
     if not run.open:
         await dayflow.reset_failed(run)
-    elif run.state and run.state.paused:
+    elif run.held:
         await dayflow.signal(run.run_id, "resume", {"by": common.user()})
 
 

@@ -23,11 +23,12 @@ from refunds import (
     signal,
 )
 from script import unique
-from witness import ends, witness
+from witness import ends, look, witness
 from workers import Worker, working
 
 from domain.decisions import UNKNOWN_ACTION
 
+WAITS = 3
 LISTED = '[[approvers]]\nname = "{name}"\nroles = ["{role}"]\n{more}\n'
 
 
@@ -207,6 +208,18 @@ def test_a_paused_run_waits_for_approval_again_after_the_pause(staffed):
     approve(staffed, refund.run_id, pending["action_id"])
     ends(staffed, refund.run_id)
     finished(staffed, refund)
+
+
+def test_a_resume_lets_a_run_go_on_whose_pause_no_worker_has_heard_yet(home):
+    refund = Refund("unheard", queue=unique("unheard"))
+    begin(home, refund)
+    with working(home, refund.queue):
+        asked(home, refund)
+    home.dayflow("pause", refund.run_id)
+
+    home.dayflow("resume", refund.run_id, code=WAITS)
+
+    assert look(home, refund.run_id).record()["status"] == "awaiting_approval"
 
 
 @pytest.mark.parametrize("paused", [False, True], ids=["waiting", "paused"])

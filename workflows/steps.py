@@ -3,6 +3,7 @@
 Workflows know activities by name only; the types that cross are in `domain/`.
 """
 
+import asyncio
 from datetime import timedelta
 
 from temporalio import workflow
@@ -286,11 +287,21 @@ async def run_tool(call: ToolCall, tool: ToolSpec) -> ToolResult:
     """Run one tool, and a reading one again for as long as the store cannot be used."""
     while True:
         try:
-            return await start_tool(call, tool)
+            return await _answer(start_tool(call, tool))
         except ActivityError as error:
             if not (isinstance(tool.declares, Read) and _store_away(error)):
                 raise
         await workflow.sleep(STORE_AWAY_PAUSE, summary=STORE_AWAY)
+
+
+async def _answer(tool: "workflow.ActivityHandle[ToolResult]") -> ToolResult:
+    """What a tool answers. A cancel reaches it, unless its answer came in the same task: the SDK would drop that."""
+    try:
+        await workflow.wait([tool])
+    except asyncio.CancelledError:
+        await workflow.wait_condition(lambda: True)  # by then what came with the cancel is worked in
+        tool.cancel()
+    return await tool
 
 
 def _store_away(error: ActivityError) -> bool:

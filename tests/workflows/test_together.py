@@ -1,0 +1,125 @@
+"""What comes together, in one task of the workflow, counts as if it had come one after the other.
+
+The SDK works the signals and updates of a task in first, and only then its cancel, its timers and the results of
+activities. The hands go on working here while the mind is away; see `payers`.
+"""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from payers import (
+    World,
+    asked,
+    begin,
+    cancelled,
+    hands,
+    mind,
+    pay,
+    say,
+    statuses,
+)
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
+
+from client.converter import CONVERTER
+from domain.tool import ToolResult
+from workflows.agent_run import AgentRun
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+BOSS = "boss@example.com"
+ENDED = ("activity_task_completed_event_attributes", "activity_task_failed_event_attributes")
+
+
+async def events(handle, *kinds):
+    return [event async for event in handle.fetch_history_events() if any(event.HasField(kind) for kind in kinds)]
+
+
+async def one_more(handle, gate):
+    """Let an activity go on, and wait until its end is in the history."""
+    before = len(await events(handle, *ENDED))
+    gate.set()
+    async with asyncio.timeout(30):
+        while len(await events(handle, *ENDED)) == before:  # noqa: ASYNC110  the server has no event for its events
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def back(server, world, handle):
+    """The mind, after all of it came; in the end, what it did has to replay, and no task may have failed."""
+    async with mind(server.client, world):
+        yield
+    assert await events(handle, "workflow_task_failed_event_attributes") == []
+    replayer = Replayer(workflows=[AgentRun], data_converter=CONVERTER, workflow_runner=UnsandboxedWorkflowRunner())
+    await replayer.replay_workflow(await handle.fetch_history())
+
+
+# A cancel
+
+
+@pytest.mark.parametrize("first", ["cancel", "result"])
+async def test_an_effect_whose_result_comes_with_a_cancel_is_known_to_be_done(server, first):
+    world = World([[pay(40)]], pay_gate=asyncio.Event())
+    async with hands(server.client, world):
+        async with mind(server.client, world):
+            handle = await begin(server.client, world)
+            await say(handle, "approve", (await asked(handle))["action_id"])
+            await world.at_pay.wait()
+        if first == "cancel":
+            await handle.cancel()
+        await one_more(handle, world.pay_gate)
+        if first == "result":
+            await handle.cancel()
+
+        async with back(server, world, handle):
+            assert (await cancelled(handle))["status"] == "cancelled"
+            [action] = await handle.query("actions")
+    assert (action["status"], action["result"], action["from_ledger"]) == ("done", "paid 40", False)
+    assert world.paid == [40]
+
+
+@pytest.mark.parametrize("outcome", ["unknown", "conflict", "not entitled"])
+async def test_an_effect_that_says_with_a_cancel_that_it_is_not_done_is_told_so(server, outcome):
+    world = World([[pay(40)]], pay_gate=asyncio.Event(), outcomes=[ToolResult(content="no", outcome=outcome)])
+    async with hands(server.client, world):
+        async with mind(server.client, world):
+            handle = await begin(server.client, world)
+            await say(handle, "approve", (await asked(handle))["action_id"])
+            await world.at_pay.wait()
+        await handle.cancel()
+        await one_more(handle, world.pay_gate)
+
+        async with back(server, world, handle):
+            await cancelled(handle)
+            assert await statuses(handle) == ["unknown" if outcome == "unknown" else "cancelled"]
+    assert world.paid == [40]
+
+
+# The end
+
+
+async def test_what_is_said_with_the_last_answer_is_heard(server):
+    world = World([], model_gate=asyncio.Event())
+    async with hands(server.client, world):
+        async with mind(server.client, world):
+            handle = await begin(server.client, world)
+            await world.at_model.wait()
+        await one_more(handle, world.model_gate)
+        await handle.signal("message", {"text": "And the rest?", "from": "ann"})
+
+        async with back(server, world, handle):
+            assert (await handle.result())["step"] == 2
+
+
+async def test_a_decision_that_comes_with_the_last_answer_has_its_answer(server):
+    world = World([], model_gate=asyncio.Event())
+    async with hands(server.client, world):
+        async with mind(server.client, world):
+            handle = await begin(server.client, world)
+            await world.at_model.wait()
+        await one_more(handle, world.model_gate)
+        answer = asyncio.create_task(say(handle, "approve", "s1.1-000000"))
+
+        async with back(server, world, handle):
+            assert (await answer)["accepted"] is False
+            assert (await handle.result())["status"] == "done"

@@ -71,7 +71,7 @@ def take(state: RunState, wish: RaiseBudget, now: datetime) -> None:
     state.limits = state.limits.over(wish.limits)
     rule(state, wish, ", ".join(changed), now, accepted=True)
     if state.reason == "budget":
-        state.go_on(now)
+        state.leave_pause(now)
 
 
 def rule(state: RunState, wish: RaiseBudget, reason: str, now: datetime, *, accepted: bool) -> None:

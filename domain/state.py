@@ -188,12 +188,19 @@ class RunState(BaseModel):
     def wish_to_pause(self, by: str, now: datetime) -> None:
         """Pause at the next step boundary; at once while nothing runs because a person is waited for."""
         self.pause_requested_by = by
-        if self.status in (Status.AWAITING_APPROVAL, Status.AWAITING_RESOLUTION):
-            self.pause(f"by {by}", now)
+        self._pause_where_it_waits(now)
+
+    def _pause_where_it_waits(self, now: datetime) -> None:
+        if self.pause_requested_by and self.status in (Status.AWAITING_APPROVAL, Status.AWAITING_RESOLUTION):
+            self.pause(f"by {self.pause_requested_by}", now)
 
     def go_on(self, now: datetime) -> None:
-        """Leave the pause and give the step a fresh set of asks."""
+        """A person lets the run go on."""
         self.pause_requested_by = None
+        self.leave_pause(now)
+
+    def leave_pause(self, now: datetime) -> None:
+        """Let the run try again, with a fresh set of asks; where a person wished for a pause, another one comes."""
         self.error = None
         self.asks_in_a_row = 0
         self.guards = self.guards.after(self.reason)
@@ -402,6 +409,7 @@ class RunState(BaseModel):
         elif self.status not in _BEFORE_RUNNING and not self.closed and target != self.status:
             self.move(Status.RUNNING, now)
             self.move(target, now)
+            self._pause_where_it_waits(now)
 
     def _saves_plan(self, action: Action) -> bool:
         tool = self.frozen().tool(action.tool)

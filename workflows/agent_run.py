@@ -121,7 +121,7 @@ class AgentRun:
                 lambda: not self.state.paused or self._hand_over_due(), timeout=waits, timeout_summary=steps.TRY_AGAIN
             )
         except TimeoutError:
-            self.state.go_on(workflow.now())
+            self.state.leave_pause(workflow.now())
         if self.state.paused:
             raise HandOver
 

@@ -505,6 +505,28 @@ def test_a_wish_to_pause_is_heard_at_once_while_a_person_is_waited_for(status):
     assert (state.status, state.reason) == (Status.PAUSED, "by ann")
 
 
+@pytest.mark.parametrize("status", ["awaiting_approval", "unknown"])
+def test_a_wish_to_pause_is_heard_as_soon_as_a_person_is_waited_for(status):
+    state = begun()
+    (pay,) = acted(state, use("a", "pay"))
+    state.wish_to_pause("ann", NOW)
+
+    pay.status = status
+    state.settle_status(LATER)
+
+    assert (state.status, state.reason) == (Status.PAUSED, "by ann")
+
+
+def test_a_run_that_tries_again_by_itself_forgets_no_wish_to_pause():
+    state = begun()
+    state.pause("model down", NOW)
+    state.wish_to_pause("ann", NOW)
+
+    state.leave_pause(LATER)
+
+    assert (state.status, state.pause_requested_by) == (Status.RUNNING, "ann")
+
+
 def test_what_people_say_is_heard_once_in_their_order():
     state = begun()
     state.queue(QueuedMessage(text="first", sender="ann"))

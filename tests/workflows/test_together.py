@@ -6,8 +6,10 @@ activities. The hands go on working here while the mind is away; see `payers`.
 
 import asyncio
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
+from asked import until
 from payers import (
     World,
     asked,
@@ -22,7 +24,9 @@ from payers import (
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from client.converter import CONVERTER
+from domain.agent import Limits
 from domain.tool import ToolResult
+from workflows import steps
 from workflows.agent_run import AgentRun
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -123,3 +127,56 @@ async def test_a_decision_that_comes_with_the_last_answer_has_its_answer(server)
         async with back(server, world, handle):
             assert (await answer)["accepted"] is False
             assert (await handle.result())["status"] == "done"
+
+
+# A pause
+
+
+async def test_a_wish_to_pause_that_comes_before_the_run_waits_for_a_person_holds_it_there(server):
+    """One moment later it would have: what is approved then does not run until somebody lets the run go on."""
+    world = World([[pay(40)]], model_gate=asyncio.Event())
+    async with hands(server.client, world):
+        async with mind(server.client, world):
+            handle = await begin(server.client, world)
+            await world.at_model.wait()
+        await one_more(handle, world.model_gate)
+        await handle.signal("pause", {"by": "ann"})
+
+        async with back(server, world, handle):
+            record = await until(handle, lambda record: record["pending_actions"])
+            assert (record["status"], record["reason"]) == ("paused", "by ann")
+            assert (await say(handle, "approve", record["pending_actions"][0]["action_id"]))["accepted"]
+            assert not world.at_pay.is_set()
+            await handle.signal("resume", {"by": "ann"})
+            await handle.result()
+    assert world.paid == [40]
+
+
+async def test_a_run_that_tries_its_model_again_by_itself_stays_paused_if_somebody_wished_so(server):
+    world = World([], failures=["model down"])
+    async with hands(server.client, world), mind(server.client, world):
+        handle = await begin(server.client, world)
+        await until(handle, lambda record: record["reason"] == "model down")
+        await handle.signal("pause", {"by": "ann"})
+        await server.sleep(steps.MODEL_DOWN_PAUSE + timedelta(seconds=1))
+
+        record = await until(handle, lambda record: record["reason"] != "model down")
+        assert (record["status"], record["reason"]) == ("paused", "by ann")
+        await handle.signal("resume", {"by": "ann"})
+        assert (await handle.result())["status"] == "done"
+
+
+async def test_a_raise_does_not_let_a_run_go_on_that_somebody_wished_to_pause(server):
+    world = World([[("look", {})]], limits=Limits(steps=1))
+    async with hands(server.client, world):
+        async with mind(server.client, world):
+            handle = await begin(server.client, world)
+            await until(handle, lambda record: record["reason"] == "budget")
+        await handle.signal("raise_budget", {"by": BOSS, "steps": 9})
+        await handle.signal("pause", {"by": "ann"})
+
+        async with back(server, world, handle):
+            record = await until(handle, lambda record: record["reason"] != "budget")
+            assert (record["status"], record["reason"]) == ("paused", "by ann")
+            await handle.signal("resume", {"by": "ann"})
+            assert (await handle.result())["step"] == 2

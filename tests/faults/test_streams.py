@@ -72,7 +72,7 @@ def test_words_appear_before_the_step_is_recorded_and_watching_leaves_no_trace(h
 
 def test_a_watcher_outlives_a_killed_worker_and_shows_the_new_attempt_instead(home):
     task = unique("killed")
-    play(home, slowly(task, 20, 3))
+    play(home, slowly(task, 40, 3))
     begin(home, task)
     with watching(home, "watch", task) as (printed, process), watching(home, "watch", task, "--json") as (told, other):
         with working(home, task) as doomed:

@@ -1,6 +1,8 @@
 """call_model: one assistant turn from the Messages API, streamed, paid once."""
 
 import asyncio
+import json
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -173,6 +175,8 @@ class Exchange:
         # Beside the stream, which need not wait for it.
         self._saving: asyncio.Task[None] | None = None
         self._counted = asyncio.Event()
+        # What came of the arguments of each call, by its block.
+        self._arguments: dict[int, str] = {}
 
     async def run(
         self, client: anthropic.AsyncAnthropic, request: dict[str, Any], headers: dict[str, str]
@@ -198,18 +202,26 @@ class Exchange:
                         open_blocks += 1
                         self._tell(_begun_block(event.index, event.content_block))
                     case "content_block_delta":
-                        if (words := _words(event.delta)) is not None:
-                            self._tell({"type": "text", "block": event.index, "text": words})
+                        self._hear(event.index, event.delta)
                     case "content_block_stop":
                         open_blocks -= 1
                     case "message_stop":
                         stopped = True
             if not stopped or open_blocks:
                 raise BadAnswer("the stream ended without message_stop")
+            for arguments in self._arguments.values():
+                _check_whole(arguments)
             message = await stream.get_final_message()
         if not isinstance(message, ApiMessage) or message.stop_reason is None:
             raise BadAnswer("the answer is no finished message")
         return message
+
+    def _hear(self, block: int, delta: Any) -> None:
+        """A part of a block."""
+        if delta.type == "input_json_delta":
+            self._arguments[block] = self._arguments.get(block, "") + delta.partial_json
+        if (words := _words(delta)) is not None:
+            self._tell({"type": "text", "block": block, "text": words})
 
     def _count(self, message: ApiMessage, *, last: bool) -> None:
         """What the API says that it counted: in the beginning, and in the end."""
@@ -264,6 +276,22 @@ def _words(delta: Any) -> str | None:
     """What a delta adds: text, thinking, or a tool's arguments as JSON."""
     field = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}.get(delta.type)
     return getattr(delta, field) or None if field else None
+
+
+def _check_whole(arguments: str) -> None:
+    """Refuse what is no whole JSON: the SDK takes what it can read of it, which may be a plausible wrong payment."""
+    try:
+        if arguments:
+            json.loads(arguments, parse_constant=_number, parse_float=_number)
+    except ValueError as error:
+        raise ValueError(f"the arguments of a call are no JSON: {str(error)[:100]}") from None
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:20]} is no number that JSON has")
+    return number
 
 
 def usage_of(message: ApiMessage) -> Usage:

@@ -62,6 +62,7 @@ def ask(ledger):
                 await Exchange(ledger, KEY).run(client, REQUEST, {})
             except Exception as error:
                 return error
+        raise AssertionError("it was taken as an answer")
 
     return ask
 
@@ -197,6 +198,21 @@ ENDS = [
         "needs repair",
         FAILURES_UNTIL_REPAIR,
     ),
+    (
+        "arguments without their end",
+        streamed(START, *block('{"to": "acme", "amou', 'nt": 10'), *STOP),
+        "needs repair",
+        2,
+    ),
+    ("arguments cut in a word", streamed(START, *block('{"amount": 100, "to": "ac'), *STOP), "needs repair", 2),
+    (
+        "arguments with more behind them",
+        streamed(START, *block('{"amount": 1}', '{"amount": 2}'), *STOP),
+        "needs repair",
+        2,
+    ),
+    ("arguments that are not a number", streamed(START, *block('{"amount": NaN}'), *STOP), "needs repair", 2),
+    ("arguments without bounds", streamed(START, *block('{"amount": 1e999}'), *STOP), "needs repair", 2),
     ("arguments with a lone surrogate", streamed(START, *block('{"a": "\\ud800"}'), *STOP), "needs repair", 2),
 ]
 

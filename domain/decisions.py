@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
 
-from domain import digest, errors, messages
+from domain import characters, digest, errors, messages, request
 from domain.actions import Action
 from domain.request import Name, explain, undecodable
 
@@ -168,6 +168,8 @@ def parse(verdict: Verdict | None, raw: Sequence[Any]) -> Decision:
         raise errors.BadRequest(f"malformed: {explain(error)}") from None
     except ValueError:
         raise errors.BadRequest("malformed: NaN and Infinity are no JSON") from None
+    if characters.refused(value):
+        raise errors.BadRequest(f"malformed: {request.NO_NUL}")
     if (size := len(digest.canonical(decision.arguments))) > MAX_ARGUMENTS_BYTES:
         raise errors.BadRequest(f"malformed: the arguments have {size} bytes; at most {MAX_ARGUMENTS_BYTES} are taken")
     return decision

@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from domain import errors, request
+from domain import characters, errors, request
 from domain.agent import Limits
 from domain.request import Name, explain, undecodable
 
@@ -70,6 +70,9 @@ def parse(kind: type[S], raw: Sequence[Any]) -> S:
     if why := undecodable(raw[0]):
         raise errors.BadRequest(f"{why}; send JSON")
     try:
-        return kind.model_validate_json(json.dumps(raw[0]))
+        read = kind.model_validate_json(json.dumps(raw[0]))
     except ValidationError as error:
         raise errors.BadRequest(explain(error)) from None
+    if characters.refused(raw[0]):
+        raise errors.BadRequest(request.NO_NUL)
+    return read

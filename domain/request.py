@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from domain import digest, errors
+from domain import characters, digest, errors
 from domain.agent import Limits
 
 MAX_INPUT_BYTES = 200_000
 MAX_RUN_ID = 200
 MAX_EXPLANATION = 1_000
 EXAMPLE = '{"agent": "brief"}'
+NO_NUL = "it holds a NUL character, which no model takes"
 # What the data converter leaves of bytes that it cannot decode.
 UNDECODABLE = {"undecodable", "sha256", "excerpt"}
 
@@ -59,9 +60,12 @@ def parse(raw: Sequence[Any]) -> RunRequest:
     if set(value) == {"oversized"}:
         raise errors.BadRequest(f"the input has {value['oversized']} bytes; at most {MAX_INPUT_BYTES} are taken")
     try:
-        return RunRequest.model_validate_json(json.dumps(value))
+        read = RunRequest.model_validate_json(json.dumps(value))
     except ValidationError as error:
         raise errors.BadRequest(f"the input cannot be used: {explain(error)}. An example: {EXAMPLE}") from None
+    if characters.refused(value):
+        raise errors.BadRequest(f"the input cannot be used: {NO_NUL}. An example: {EXAMPLE}")
+    return read
 
 
 def undecodable(value: dict[str, Any]) -> str | None:

@@ -126,6 +126,8 @@ MALFORMED = [
     ([said(verdict="edit", arguments=[1])], "arguments: Input should be an object"),
     ([said(verdict="edit", arguments={"amount": float("nan")})], "NaN and Infinity are no JSON"),
     ([said(verdict="edit", arguments={"amount": float("inf")})], "NaN and Infinity are no JSON"),
+    ([said(comment="no \x00")], "NUL character, which no model takes"),
+    ([said(verdict="edit", arguments={"to": ["a\x00"]})], "NUL character, which no model takes"),
     ([{"undecodable": "json/plain", "sha256": SHA, "excerpt": "x"}], "cannot be decoded as 'json/plain'"),
 ]
 

@@ -47,6 +47,7 @@ BAD = [
     ("a lone surrogate", Message, [{"text": "\ud800", "from": "ann"}], "Invalid JSON"),
     ("no text", Message, [{"from": "ann"}], "text: Field required"),
     ("blank text", Message, [{"text": "\n", "from": "ann"}], "text: String should have at least 1"),
+    ("a NUL in a text", Message, [{"text": "stop \x00", "from": "ann"}], "NUL character, which no model takes"),
     ("long text", Message, [{"text": "x" * (MAX_MESSAGE + 1), "from": "ann"}], "text: String should have at most"),
     ("no sender", Message, [{"text": "hi"}], "from: Field required"),
     ("nothing raised below zero", RaiseBudget, [BY | {"tokens": -1}], "tokens: Input should be greater than 0"),

@@ -17,7 +17,7 @@ from activities import cleaning, model_errors
 from activities.heartbeat import beating
 from activities.model_errors import BadAnswer
 from activities.pull import Transcripts
-from domain import caching, compaction, digest, errors
+from domain import caching, characters, compaction, digest, errors, transcript
 from domain.agent import Definition
 from domain.model import MAX_ANSWER_BYTES, Attempt, Event, ModelAnswer, ModelCall
 from domain.spend import Usage
@@ -317,8 +317,10 @@ def _no_room(lost: int) -> ApplicationError:
 
 def _answer(message: ApiMessage, begun: Begun) -> ModelAnswer:
     raw = message.model_dump(mode="json", exclude_unset=True, warnings=False)
-    content = raw["content"]
-    if not isinstance(content, list) or len(digest.canonical(content)) > MAX_ANSWER_BYTES:
+    content = transcript.returnable(raw["content"])
+    if characters.refused(content):
+        raise ValueError("the answer holds a NUL or half a character, which no request may hold")
+    if len(digest.canonical(content)) > MAX_ANSWER_BYTES:
         raise BadAnswer(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
     details = raw.get("stop_details")
     return ModelAnswer(

@@ -72,4 +72,4 @@ def _spread(last: int) -> list[int]:
 
 def _markable(messages: list[Message], place: Place) -> bool:
     block = messages[place[0]]["content"][place[1]]
-    return block["type"] in MARKABLE and block.get("text") != ""
+    return block["type"] in MARKABLE

@@ -11,6 +11,8 @@ MAX_ASKS = 3
 MAX_REFUSED_IDS = 2
 MAX_CONTINUATIONS = 5
 MAX_CALLS = 16
+# The API takes no longer name of a tool back.
+LONGEST_NAME = 200
 # What such an answer calls for is neither run nor sent again, whatever it holds.
 DROPPED = {"max_tokens", "model_context_window_exceeded", "refusal"}
 NUDGE = "Your last answer was empty. Go on with the task, or say in words that you are done."
@@ -98,9 +100,10 @@ def _malformed(answer: ModelAnswer, used: frozenset[str]) -> str | None:
     """Why the tool_use blocks of an answer can not stand in a transcript, if so."""
     seen = set(used)
     for block in answer.blocks("tool_use"):
-        named = isinstance(block.get("id"), str) and isinstance(block.get("name"), str)
+        name = block.get("name")
+        named = isinstance(block.get("id"), str) and isinstance(name, str) and 0 < len(name) <= LONGEST_NAME
         if not named or not isinstance(block.get("input"), dict):
-            return f"the call of {block.get('name')!r} has no id, no name, or its input is no object"
+            return f"the call of {str(name)[:LONGEST_NAME]!r} has no id, no name of a tool, or its input is no object"
         if block["id"] in seen:
             return f"the tool_use id {block['id']!r} was used before"
         seen.add(block["id"])
@@ -141,6 +144,8 @@ def _pause(answer: ModelAnswer, facts: Facts) -> Move:
         return Park("needs repair", f"the model paused {facts.continuations + 1} turns in a row (pause_turn)")
     if not answer.content:
         return _again("the model paused without a word", facts.asks, MAX_ASKS)
+    if answer.blocks("tool_use"):
+        return _again("the model paused behind a call, which nothing would answer", facts.asks, MAX_ASKS)
     return Continue()
 
 

@@ -39,7 +39,7 @@ class ModelCall(BaseModel):
 
 
 class ModelAnswer(BaseModel):
-    """One accepted answer. `content` holds the blocks exactly as they came over the wire.
+    """One accepted answer. `content` holds the blocks exactly as they came over the wire, but for blank texts.
 
     possibly_paid: attempts before this one that were sent and not answered, with the usage they had reached.
     """

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from domain import digest
+from domain import characters, digest
 
 PAGE_BYTES = 512_000
 
@@ -95,11 +95,20 @@ def assistant(content: list[dict[str, Any]]) -> Message:
     return {"role": "assistant", "content": content}
 
 
+def returnable(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """An answer's blocks as they can be sent back: the API gives blank texts, and takes none."""
+    cleared = [
+        {**block, "text": characters.cleared(block.get("text") or "")} if block.get("type") == "text" else block
+        for block in content
+    ]
+    return [block for block in cleared if block.get("type") != "text" or block["text"].strip()]
+
+
 def tool_result(tool_use_id: str, content: str, *, is_error: bool) -> dict[str, Any]:
-    """One result block; empty text is not allowed on the wire."""
+    """One result block; blank text is not allowed on the wire."""
     block: dict[str, Any] = {
         "type": "tool_result",
         "tool_use_id": tool_use_id,
-        "content": [{"type": "text", "text": content or "(no output)"}],
+        "content": [{"type": "text", "text": content if content.strip() else "(no output)"}],
     }
     return {**block, "is_error": True} if is_error else block

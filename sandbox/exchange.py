@@ -18,6 +18,7 @@ ASSISTANT_ONLY = ("tool_use", "thinking", "redacted_thinking", "server_tool_use"
 USER = ("text", "image", "document", "search_result", "tool_result", "container_upload", "compaction")
 IN_RESULT = ("text", "image", "search_result", "document", "tool_reference", "browser_state")
 ID = re.compile(r"[a-zA-Z0-9_-]+")
+LONGEST_NAME = 200
 UNANSWERED = (
     "`tool_use` ids were found without `tool_result` blocks immediately after: {ids}."
     " Each `tool_use` block must have a corresponding `tool_result` block in the next message."
@@ -58,6 +59,8 @@ def check_text(block: Any, place: str, subject: str) -> None:
         raise invalid(f"{place}.cache_control: cache_control cannot be set for empty text blocks")
     if not text:
         raise invalid(f"{subject}: text content blocks must be non-empty")
+    if not text.strip():
+        raise invalid(f"{subject}: text content blocks must contain non-whitespace text")
     _check_fields(block, place)
 
 
@@ -129,6 +132,8 @@ def _check_call(block: Block, place: str) -> None:
     for name in ("id", "name"):
         if not isinstance(block.get(name), str):
             raise invalid(f"{place}.tool_use.{name}: Field required")
+    if not 0 < len(block["name"]) <= LONGEST_NAME:
+        raise invalid(f"{place}.tool_use.name: String should have at least 1 and at most {LONGEST_NAME} characters")
     if not ID.fullmatch(block["id"]):
         raise invalid(f"{place}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'")
     if not isinstance(block.get("input"), dict):

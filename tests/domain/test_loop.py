@@ -42,7 +42,6 @@ ENDS = [
     ("a stray call behind the end", answer("end_turn", text("all done"), use()), Finish("all done")),
     ("a stray call behind a stop sequence", answer("stop_sequence", text("all done"), use()), Finish("all done")),
     ("a pause", answer("pause_turn", SERVER_CALL), Continue()),
-    ("a pause with a call", answer("pause_turn", text(), use()), Continue()),
 ]
 
 
@@ -108,6 +107,8 @@ UNUSABLE = [
     ("an id that is no text", [use(call=7)], set()),
     ("no name", [{"type": "tool_use", "id": "t1", "input": {}}], set()),
     ("a name that is no text", [use(name=None)], set()),
+    ("an empty name", [use(name="")], set()),
+    ("a name that is a whole command", [use(name="psql " * 41)], set()),
     ("no input", [{"type": "tool_use", "id": "t1", "name": "look"}], set()),
     ("an input that is text", [use() | {"input": '{"amount": 1}'}], set()),
     ("an input that is a list", [use() | {"input": []}], set()),
@@ -156,6 +157,12 @@ def test_a_model_that_pauses_for_ever_is_parked():
 
 def test_a_pause_without_a_word_is_asked_again_for_a_while():
     moves = [loop.decide(answer("pause_turn"), facts(asks=asks)) for asks in (1, 2, 3)]
+
+    assert [type(move) for move in moves] == [AskAgain, AskAgain, Park]
+
+
+def test_a_pause_behind_a_call_is_asked_again_for_nothing_would_answer_the_call():
+    moves = [loop.decide(answer("pause_turn", SERVER_CALL, use()), facts(asks=asks)) for asks in (1, 2, 3)]
 
     assert [type(move) for move in moves] == [AskAgain, AskAgain, Park]
 

@@ -157,6 +157,7 @@ def test_what_is_no_plain_json_has_a_digest_too(value):
 RESULTS = [
     ("ok", False, {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "ok"}]}),
     ("", False, {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "(no output)"}]}),
+    ("\n ", False, {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "(no output)"}]}),
     (
         "no",
         True,
@@ -166,5 +167,32 @@ RESULTS = [
 
 
 @pytest.mark.parametrize(("content", "is_error", "block"), RESULTS)
-def test_a_result_block_never_holds_empty_text_and_says_is_error_only_of_errors(content, is_error, block):
+def test_a_result_block_never_holds_blank_text_and_says_is_error_only_of_errors(content, is_error, block):
     assert transcript.tool_result("t", content, is_error=is_error) == block
+
+
+def text(words):
+    return {"type": "text", "text": words}
+
+
+CALL = {"type": "tool_use", "id": "t", "name": "look", "input": {"a": ""}}
+THOUGHT = {"type": "thinking", "thinking": "", "signature": "s"}
+
+# What the model answered, what of it is sent back.
+ANSWERS = [
+    ("whole", [THOUGHT, text(" Now. \n"), CALL], [THOUGHT, text(" Now. \n"), CALL]),
+    ("an empty text", [THOUGHT, text(""), CALL], [THOUGHT, CALL]),
+    ("a blank text", [text("\n\n"), CALL], [CALL]),
+    ("a text without text", [{"type": "text"}, CALL], [CALL]),
+    ("nothing but blanks", [text(" "), text("")], []),
+    ("a character in two halves", [text("a\ud83d\ude00b")], [text("a😀b")]),
+    ("half a character", [text("a\ud83d")], [text("a\ufffd")]),
+    ("a NUL", [text("a\x00b")], [text("ab")]),
+    ("NULs alone", [text("\x00"), CALL], [CALL]),
+    ("a block of a new kind", [{"type": "hologram", "text": ""}], [{"type": "hologram", "text": ""}]),
+]
+
+
+@pytest.mark.parametrize(("content", "sent"), [row[1:] for row in ANSWERS], ids=[row[0] for row in ANSWERS])
+def test_of_an_answer_all_is_sent_back_but_what_no_request_may_hold(content, sent):
+    assert transcript.returnable(content) == sent

@@ -154,6 +154,45 @@ def test_a_second_empty_answer_ends_the_run_without_one(staffed):
     assert len(seen.requests) == 3
 
 
+def test_blank_texts_are_no_answer_and_are_not_sent_back(staffed):
+    blank = [{"type": "text", "text": ""}, {"type": "text", "text": "\n"}]
+    thought = {"type": "thinking", "thinking": "I look."}
+
+    seen = plays(staffed, call(*blank, thought, use("read_tasks")), {"content": blank, "asks": [DONE]})
+
+    assert [block["type"] for block in seen.requests[-1].messages[1]["content"]] == ["thinking", "tool_use"]
+    assert seen.record["result"] == "That is all."
+
+
+def test_a_text_of_halves_of_characters_is_sent_back_as_what_can_be_read_of_it(staffed):
+    seen = plays(staffed, call({"type": "text", "text": "a\x00b \ud83d"}, use("read_tasks")), DONE)
+
+    assert seen.requests[-1].messages[1]["content"][0]["text"] == "ab \ufffd"
+
+
+def test_arguments_that_no_request_may_hold_are_asked_for_again_and_not_run(staffed):
+    task = unique("nul")
+    turn = call(use("create_task", {"title": "a\x00b", "source_id": task}))
+    play(staffed, conversation(task, turn, DONE))
+    start(staffed, task, {"agent": "brief", "task": task})
+
+    ends(staffed, task, "paused", "needs repair")
+    seen = witness(staffed, task)
+
+    assert "half a character" in seen.record["error"]["message"]
+    assert len(seen.requests) == 2
+    assert tools_run(seen) == []
+
+
+def test_a_pause_behind_a_call_is_asked_again(staffed):
+    seen = plays(
+        staffed, {**call(use("read_tasks"), stop_reason="pause_turn"), "asks": [call(use("read_tasks"))]}, DONE
+    )
+
+    assert [request.place for request in seen.requests] == [(1, 1), (1, 2), (2, 1)]
+    assert tools_run(seen) == ["read_tasks"]
+
+
 def test_calls_of_an_ended_turn_are_not_run(staffed):
     seen = plays(
         staffed, {**call(create_task("x")), "stop_reason": "end_turn", "content": [*DONE["content"], use("read_tasks")]}

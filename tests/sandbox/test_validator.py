@@ -62,6 +62,13 @@ TRANSCRIPTS = [
     ("a call in a result", [GO, model(use()), user(result(content=[use("x")]))], "does not match any"),
     ("empty text in a result", [GO, model(use()), user(result(content=[text("")]))], "must be non-empty"),
     ("empty text", [user(text(""))], "text content blocks must be non-empty"),
+    ("blank text", [user(text(" \n"))], "text content blocks must contain non-whitespace text"),
+    ("a call without a name", [GO, model(use(name="")), user(result())], "at least 1 and at most 200 characters"),
+    (
+        "a call with a long name",
+        [GO, model(use(name="x" * 201)), user(result())],
+        "at least 1 and at most 200 characters",
+    ),
     ("empty text to be cached", [user(text("", **CACHED))], "cannot be set for empty text blocks"),
     ("empty string", [{"role": "user", "content": ""}], "must have non-empty content"),
     (

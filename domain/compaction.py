@@ -99,15 +99,22 @@ def is_recap(message: Message) -> bool:
 def cut(messages: list[Message], keep_last: int) -> int | None:
     """Where the part begins that stays: the newest pairs of an assistant turn and its results; None if nothing goes.
 
-    The task stays too. A history that ends on an assistant turn is in the middle of an exchange, and is not cut.
+    The task stays too, and more turns where one of them has a result whose call came before: the server's own tools
+    may answer a turn later. A history that ends on an assistant turn is in the middle of an exchange, and is not cut.
     """
     if messages[-1]["role"] != "user":
         return None
     said = [n for n, message in enumerate(messages) if message["role"] == "assistant"]
     if len(said) <= keep_last:
         return None
-    end = said[-keep_last]
-    return end if end > 2 else None
+    ends = reversed(said[: len(said) - keep_last + 1])
+    return next((end for end in ends if end > 2 and _closed(messages[end:])), None)
+
+
+def _closed(messages: list[Message]) -> bool:
+    """Whether the call of each result is among them."""
+    blocks = [block for message in messages for block in message["content"]]
+    return {block["tool_use_id"] for block in blocks if "tool_use_id" in block} <= {block.get("id") for block in blocks}
 
 
 def digested(messages: list[Message], characters: int) -> str:

@@ -106,7 +106,7 @@ def fault(state: RunState, new: list[Message], characters: int) -> str | None:
         return f"the request would be invalid: {wrong}"
     if new[0] != state.transcript.messages[0]:
         return "the task is not the first message"
-    told = set(new[1]["content"][0]["text"].splitlines())
+    told = set(new[1]["content"][0]["text"].split("\n"))
     if lost := next((line for line in lines(state, characters) if line not in told), None):
         return f"it loses {lost!r}"
     if len(digest.canonical(new)) >= len(digest.canonical(state.transcript.messages)):
@@ -132,7 +132,7 @@ def _headed(head: str, found: list[str]) -> list[str]:
 
 def _planned(state: RunState) -> list[str]:
     rows = state.plan.results(state.actions) if state.plan else []
-    return [f"- {row['title']} ({row['tool']}): {row['status']}" for row in rows]
+    return [f"- {short(row['title'])} ({row['tool']}): {row['status']}" for row in rows]
 
 
 def _decided(state: RunState) -> list[str]:

@@ -13,6 +13,7 @@ from domain.agent import Definition, Limits, Rule
 from domain.compaction import Summary
 from domain.decisions import Decision
 from domain.model import ModelAnswer
+from domain.plan import Item, Plan
 from domain.spend import PRICES, Usage
 from domain.state import QueuedMessage, RunState
 from domain.tool import Effect, Prepared, Read, ToolResult, ToolSpec
@@ -178,6 +179,34 @@ def test_nothing_is_cut_while_the_model_is_in_the_middle_of_a_turn():
     state.transcript.messages.append(transcript.assistant([{"type": "text", "text": "…"}]))
 
     assert recap.due(state, NOW, full=True) is None
+
+
+SEARCH = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+
+
+@pytest.mark.parametrize("between", [[], [transcript.user([transcript.tool_result("c", "ok", is_error=False)])]])
+def test_nothing_is_cut_between_a_call_of_the_servers_own_tool_and_its_result(between):
+    state = long_run()
+    asked = [SEARCH, use("c")] if between else [SEARCH]
+    state.transcript.messages += [transcript.assistant(asked), *between]
+    step(state, FOUND, use("last"))
+
+    assert compacted(state)
+
+    assert [SEARCH in message["content"] for message in state.transcript.messages].count(True) == 1
+    assert FOUND in state.transcript.messages[-2]["content"]
+
+
+def test_a_plan_and_a_name_of_several_lines_are_told_in_one():
+    state = long_run()
+    state.plan = Plan(items=[Item(title="Refund\nthe order", tool="pay")])
+    state.heard = [QueuedMessage.model_validate({"text": "Not\nbefore noon.", "from": "ana\u2028b"})]
+
+    assert compacted(state)
+
+    assert "\n- Refund the order (pay): open\n" in recapped(state)
+    assert "\n- ana\u2028b: Not before noon.\n" in recapped(state)
 
 
 def test_a_short_transcript_stays_unless_the_api_says_that_it_is_too_long():

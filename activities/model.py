@@ -17,7 +17,7 @@ from activities import cleaning, model_errors
 from activities.heartbeat import beating
 from activities.model_errors import BadAnswer
 from activities.pull import Transcripts
-from domain import caching, characters, compaction, digest, errors, transcript
+from domain import budget, caching, characters, compaction, digest, errors, transcript
 from domain.agent import Definition
 from domain.model import MAX_ANSWER_BYTES, Attempt, Event, ModelAnswer, ModelCall
 from domain.spend import Usage
@@ -107,7 +107,7 @@ class Model:
         exchange = Exchange(self._ledger, entry.key, voice.say if voice else None)
         try:
             message = await exchange.run(self._api(), request, self._headers(entry, begun))
-            answer = _answer(message, begun)
+            answer = _answer(message, begun, request)
         except (asyncio.CancelledError, errors.Unreachable):
             raise  # a store that is away is no failure of the model
         except Exception as error:
@@ -253,10 +253,11 @@ def body(definition: Definition, messages: list[Message], max_tokens: int) -> di
         {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
         for tool in definition.tools
     ]
+    system = {"type": "text", "text": definition.instructions, "cache_control": caching.EPHEMERAL}
     return {
         "model": definition.model,
         "max_tokens": max_tokens,
-        "system": [{"type": "text", "text": definition.instructions, "cache_control": caching.EPHEMERAL}],
+        **({"system": [system]} if definition.instructions.strip() else {}),
         "messages": caching.marked(messages),
         **({"tools": tools} if tools else {}),
     }
@@ -307,6 +308,15 @@ def usage_of(message: ApiMessage) -> Usage:
     )
 
 
+def _counted(usage: Usage, request: dict[str, Any], content: list[dict[str, Any]]) -> Usage:
+    """What the API did not count, as some gateways do not, is estimated: no call is free."""
+    guessed = {
+        **({} if usage.prompt else {"input_tokens": budget.estimate_json(request)}),
+        **({} if usage.output_tokens else {"output_tokens": budget.estimate_json(content)}),
+    }
+    return usage.model_copy(update=guessed)
+
+
 def _no_room(lost: int) -> ApplicationError:
     return ApplicationError(
         f"{lost} attempts of this call gave no answer and may have been paid; the limits have no room for another",
@@ -315,7 +325,7 @@ def _no_room(lost: int) -> ApplicationError:
     )
 
 
-def _answer(message: ApiMessage, begun: Begun) -> ModelAnswer:
+def _answer(message: ApiMessage, begun: Begun, request: dict[str, Any]) -> ModelAnswer:
     raw = message.model_dump(mode="json", exclude_unset=True, warnings=False)
     content = transcript.returnable(raw["content"])
     if characters.refused(content):
@@ -327,7 +337,7 @@ def _answer(message: ApiMessage, begun: Begun) -> ModelAnswer:
         content=content,
         stop_reason=str(message.stop_reason),
         stop_details=details if isinstance(details, dict) else None,
-        usage=usage_of(message),
+        usage=_counted(usage_of(message), request, content),
         model=message.model,
         message_id=message.id,
         attempts=begun.attempt,

@@ -162,8 +162,13 @@ def estimate(messages: Sequence[Message]) -> int:
 
 def estimate_request(definition: Definition, messages: Sequence[Message]) -> int:
     """Tokens of a whole request: tools, instructions, messages."""
-    tools = sum(_of_json(tool.model_dump(mode="json", exclude={"declares"})) for tool in definition.tools)
+    tools = sum(estimate_json(tool.model_dump(mode="json", exclude={"declares"})) for tool in definition.tools)
     return tools + _of_text(definition.instructions) + estimate(messages)
+
+
+def estimate_json(value: Any) -> int:
+    """Tokens of a JSON value."""
+    return ceil(len(json.dumps(value, ensure_ascii=False).encode(errors="replace")) / JSON_BYTES)
 
 
 def _of_block(block: dict[str, Any]) -> int:
@@ -173,16 +178,12 @@ def _of_block(block: dict[str, Any]) -> int:
         case {"type": "tool_result", "content": list(parts)}:
             return WRAPPING + sum(map(_of_block, parts))
         case _:
-            return _of_json(block)
+            return estimate_json(block)
 
 
 def _of_text(text: str) -> int:
     rate = JSON_BYTES if text.lstrip()[:1] in ("{", "[") else PROSE_BYTES
     return ceil(len(text.encode(errors="replace")) / rate)
-
-
-def _of_json(value: Any) -> int:
-    return ceil(len(json.dumps(value, ensure_ascii=False).encode(errors="replace")) / JSON_BYTES)
 
 
 def _reached(limits: Limits, used: Used) -> Bound | None:

@@ -32,6 +32,10 @@ SAID = 3
 # Failures of a model call that a person, or time, can mend: the run stands still and stays open.
 PARKED = {"quota", "budget", "credentials", "needs repair", "model down"}
 WINDOW = "window full"
+NO_REPEATS = (
+    "a run takes no retry policy and no cron schedule: the server would start it again with what it did before. "
+    "`dayflow resume` tries a failed run again, and `dayflow schedule` starts a run each day"
+)
 FULL = "the answer was cut at the end of the model's context window"
 
 
@@ -84,7 +88,7 @@ class AgentRun:
 
     async def _begin(self, raw: Sequence[Any]) -> None:
         """A run begins by its agent; the next execution of one with what the last one left open."""
-        if workflow.info().continued_run_id is None:
+        if not _continued():
             await self._load(raw)
             return
         self._publish()
@@ -92,6 +96,8 @@ class AgentRun:
             await self._act(unanswered)
 
     async def _load(self, raw: Sequence[Any]) -> None:
+        if _repeated():
+            raise ApplicationError(NO_REPEATS, type="refused")
         definition = await steps.load_agent(LoadRequest.of(self.state.first_execution_run_id, raw))
         self.state.begin(definition, workflow.now())
 
@@ -252,7 +258,7 @@ class AgentRun:
         if self.state.status == Status.FAILED and self.state.error:
             error = self.state.error
             behind = f" (last finished step: {error.step})" if error.step else ""
-            raise ApplicationError(error.message + behind, type=error.kind)
+            raise ApplicationError(error.message + behind, type=error.kind, non_retryable=True)
         return views.record(self.state)
 
     def _error(self, kind: str, message: str, cause: ApplicationError | None = None) -> RunError:
@@ -385,9 +391,20 @@ class AgentRun:
         return views.decisions(self.state)
 
 
+def _repeated() -> bool:
+    """Whether the server itself would start this again, with the input that somebody gave, as if it were continued."""
+    info = workflow.info()
+    return bool(info.cron_schedule) or info.retry_policy is not None
+
+
+def _continued() -> bool:
+    """Whether the execution before this one handed over to it."""
+    return workflow.info().continued_run_id is not None and not _repeated()
+
+
 def _handed_over(raw: Sequence[Any]) -> RunState | None:
     """The state that the execution before this one left. Nobody who starts a run can set it."""
-    return RunState.model_validate(raw[0]) if workflow.info().continued_run_id else None
+    return RunState.model_validate(raw[0]) if _continued() else None
 
 
 def _range(raw: Sequence[Any], first: int) -> tuple[int, int | None]:

@@ -1,13 +1,22 @@
 """Whatever the plain Temporal CLI sends, a run closes with a clear message or goes on; it never hangs."""
 
+import asyncio
+import contextlib
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from checker import check, history_replays, no_task_of_the_workflow_failed
 from homes import Home
 from script import call, conversation, play, say, unique, use
+from temporalio.client import Client, WorkflowContinuedAsNewError, WorkflowFailureError
+from temporalio.common import RetryPolicy
 from witness import ends, junk, rows, send, start, witness
+
+from client.converter import converter
+from domain.state import RunState
+from domain.status import Status
 
 SECONDS = 15.0
 BRIEF = '{"agent": "brief"}'
@@ -117,6 +126,43 @@ def test_a_large_input_is_refused(staffed, tmp_path):
     began(staffed, run_id, "--input-file", str(large))
 
     fails_with(staffed, run_id, "at most 200000 are taken")
+
+
+def forged(run_id: str) -> dict[str, Any]:
+    """What only an execution that was handed over may take: a state, in which everything is done."""
+    now = datetime(2026, 11, 30, 12, tzinfo=UTC)
+    state = RunState(namespace="default", run_id=run_id, first_execution_run_id="f", started_at=now, updated_at=now)
+    return state.model_copy(update={"status": Status.DONE, "result": "forged"}).model_dump(mode="json")
+
+
+async def ends_of(home: Home, run_id: str, **repeats: Any) -> list[str]:
+    """How the first execution of such a run ends, and the one that the server starts after it, if it does."""
+    client = await Client.connect(f"127.0.0.1:{home.port}", data_converter=converter(home.settings))
+    begun = await client.start_workflow("AgentRun", forged(run_id), id=run_id, task_queue="dayflow", **repeats)
+    execution, told = begun.result_run_id, []
+    while execution and len(told) < 2:
+        handle = client.get_workflow_handle(run_id, run_id=execution)
+        with contextlib.suppress(WorkflowFailureError, WorkflowContinuedAsNewError):
+            await asyncio.wait_for(handle.result(follow_runs=False), SECONDS)
+        last = (await handle.fetch_history()).events[-1]
+        end = getattr(last, last.WhichOneof("attributes"))
+        told.append(end.failure.message)
+        execution = end.new_execution_run_id
+    return told
+
+
+@pytest.mark.parametrize(
+    ("repeats", "executions"),
+    [({"retry_policy": RetryPolicy(maximum_attempts=3)}, 1), ({"cron_schedule": "@every 1s"}, 2)],
+    ids=["retry", "cron"],
+)
+def test_what_the_server_would_start_again_is_refused_and_takes_no_state_from_anybody(staffed, repeats, executions):
+    limit = timedelta(seconds=SECONDS)
+
+    told = asyncio.run(ends_of(staffed, unique("repeated"), execution_timeout=limit, **repeats))
+
+    assert len(told) == executions
+    assert all("no retry policy and no cron schedule" in words for words in told)
 
 
 def test_a_used_id_is_not_used_again(staffed):

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from activities import local_files
 from domain import errors
+from domain.decisions import spelling
 from store.settings import SAMPLES, Settings
 
 VARIABLE = "DAYFLOW_APPROVERS"
@@ -80,9 +81,9 @@ class Approvers(BaseModel):
         seen: set[str] = set()
         for approver in self.approvers:
             # Two spellings of one address would let one person stand for two.
-            if approver.name.casefold() in seen:
+            if (name := spelling(approver.name)) in seen:
                 raise ValueError(f"{approver.name!r} stands there twice")
-            seen.add(approver.name.casefold())
+            seen.add(name)
         return self
 
     def find(self, name: str) -> Approver | None:

@@ -4,6 +4,7 @@ Every decision leaves a trace, taken or refused.
 """
 
 import json
+import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -177,7 +178,13 @@ def parse(verdict: Verdict | None, raw: Sequence[Any]) -> Decision:
 
 def same_person(one: str, other: str | None) -> bool:
     """Whether two names mean one person, however they are spelt."""
-    return other is not None and one.strip().casefold() == other.strip().casefold()
+    return other is not None and spelling(one) == spelling(other)
+
+
+def spelling(name: str) -> str:
+    """A name without regard to case, to how its letters are composed, and to what nobody sees of it."""
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(char for char in folded if unicodedata.category(char) != "Cf").strip()
 
 
 def objection(decision: Decision, action: Action | None, requested_by: str | None, now: datetime) -> str | None:

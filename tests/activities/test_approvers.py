@@ -142,6 +142,10 @@ def test_without_a_key_a_name_is_all_there_is(load):
             '[[approvers]]\nname = "ada"\nroles = ["lead"]\n[[approvers]]\nname = "Ada"\nroles = ["clerk"]',
             "'Ada' stands there twice",
         ),
+        (
+            '[[approvers]]\nname = "zo\u00eb"\nroles = ["lead"]\n[[approvers]]\nname = "zoe\u0308"\nroles = ["clerk"]',
+            "stands there twice",
+        ),
     ],
 )
 def test_a_malformed_file_is_a_bad_setting_that_names_the_place(load, text, place):

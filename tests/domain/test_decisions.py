@@ -264,6 +264,9 @@ ONE_PERSON = [
     ("DESK@example.com", DESK),
     (f" {DESK} ", DESK),
     ("straße@example.com", "STRASSE@example.com"),
+    ("zoe\u0308@example.com", "zo\u00eb@example.com"),  # composed, as one system types it and another does not
+    ("\uff44esk@example.com", DESK),  # full width
+    (f"\u200b{DESK}", DESK),  # copied with what nobody sees
 ]
 
 

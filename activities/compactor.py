@@ -3,6 +3,7 @@
 from typing import Any
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from activities import cleaning
 from activities.heartbeat import beating
@@ -52,7 +53,12 @@ class Compactor:
         used, why = Usage(), ""
         lost: list[Usage] = []
         for number in range(1, TRIES + 1):
-            answer = await self._model.ask(_entry(asked, definition, number, request, part), request)
+            try:
+                answer = await self._model.ask(_entry(asked, definition, number, request, part), request)
+            except ApplicationError as error:
+                if not error.non_retryable:
+                    raise
+                return Summary(skipped=error.message, usage=used, possibly_paid=lost)  # the try before it was paid
             used, lost = used + answer.usage, [*lost, *answer.possibly_paid]
             why = _no_good(answer)
             if not why:

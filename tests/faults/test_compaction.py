@@ -9,6 +9,7 @@ from workers import working
 
 from domain.compaction import ASKED, OPENING
 
+NOT_TAKEN = {"kind": "status", "status": 400}
 # Instructions and tools have some 2,900 tokens.
 AT = 5_000
 # So many steps that `look` until the transcript is too long.
@@ -127,6 +128,11 @@ WRITTEN = [
     ("good at last", [{"content": [], "stop_reason": "end_turn"}, say("The tasks were read.")], True),
     ("refused", [{"content": [], "stop_reason": "refusal"}] * 2, False),
     ("cut", [say("The user", stop_reason="max_tokens")] * 2, False),
+    (
+        "empty, then not taken",
+        [{"content": [], "stop_reason": "end_turn"}, {**say("The"), "faults": [NOT_TAKEN]}],
+        False,
+    ),
     ("empty, then cut", [{"content": [], "stop_reason": "end_turn"}, say("The", stop_reason="max_tokens")], False),
 ]
 

@@ -26,6 +26,7 @@ KEPT_CHARACTERS = 200
 KEPT_HEARD = 50
 KEPT_COMPACTIONS = 100
 LARGEST_MAX_TOKENS = 64_000
+SAVED_ONCE = "The plan of this run is saved already; it is saved once."
 # What the next execution is told of the steps before it: enough to know how often the model paused in a row.
 CARRIED_STEPS = 10
 
@@ -377,7 +378,7 @@ class RunState(BaseModel):
         if action.effect and self.status == Status.PLANNING:
             return "Not run: propose the plan first."
         if self.plan and self._saves_plan(action):
-            return "The plan of this run is saved already; it is saved once."
+            return SAVED_ONCE
         return None
 
     def settle(self, action: Action, result: ToolResult, now: datetime) -> None:
@@ -387,8 +388,7 @@ class RunState(BaseModel):
         action.intent, action.from_ledger = action.intent or result.intent, result.from_ledger
         action.grant = action.grant or result.grant
         if action.status == "done" and self._saves_plan(action):
-            self.plan = Plan.model_validate(action.arguments)
-            self.move(Status.RUNNING, now)
+            self._save_plan(action, now)
         self.settle_status(now)
 
     def end_without_running(self, action: Action, status: ActionStatus, why: str, now: datetime) -> None:
@@ -410,6 +410,14 @@ class RunState(BaseModel):
             self.move(Status.RUNNING, now)
             self.move(target, now)
             self._pause_where_it_waits(now)
+
+    def _save_plan(self, action: Action, now: datetime) -> None:
+        """Keep the first plan; one that ran beside it in the same step is none."""
+        if self.plan:
+            action.status, action.result = "failed", SAVED_ONCE
+            return
+        self.plan = Plan.model_validate(action.arguments)
+        self.move(Status.RUNNING, now)
 
     def _saves_plan(self, action: Action) -> bool:
         tool = self.frozen().tool(action.tool)

@@ -435,6 +435,19 @@ def test_a_plan_that_is_saved_starts_the_run_and_is_saved_once():
     assert "saved once" in state.refusal(second)
 
 
+def test_of_two_plans_in_one_step_the_first_stands_and_the_model_is_told_of_the_other():
+    state = planning()
+    other = [{"title": "Do nothing.", "tool": "look"}]
+    one, two = acted(state, use("a", "propose_plan", items=ITEMS), use("b", "propose_plan", items=other))
+
+    for action in (one, two):
+        state.settle(action, ToolResult(content="saved"), NOW)
+
+    assert [item.tool for item in state.plan.items] == ["look", "pay"]
+    assert (one.status, two.status) == ("done", "failed")
+    assert "saved once" in two.result
+
+
 def test_a_plan_that_failed_is_none():
     state = planning()
     (plan,) = acted(state, use("a", "propose_plan", items=[]))

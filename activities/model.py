@@ -30,6 +30,9 @@ from store.streams import Streams, Voice
 # Seconds without one byte, pings included, after which a stream is taken for dead.
 STALE_S = 120.0
 CONNECT_S = 5.0
+# A call that takes longer is a failure of the model, and counted as one: of an attempt that the server gives up, nobody
+# would know why, and it would be paid again and again.
+LONGEST_S = 29 * 60.0
 # Of an answer that takes no longer than this only the final count of tokens is kept while it comes.
 SHORT_S = 0.05
 # Answers that a worker keeps for a store without room; it has no more calls than this under way.
@@ -164,13 +167,16 @@ class Model:
 class Exchange:
     """One request and its stream. `reached`: the usage known so far, None while nothing was paid.
 
-    tell: is told each part of the answer as it comes.
+    tell: is told each part of the answer as it comes. longest_s: how long it may take in all.
     """
 
-    def __init__(self, ledger: Ledger, key: str, tell: Callable[[Event], None] | None = None) -> None:
+    def __init__(
+        self, ledger: Ledger, key: str, tell: Callable[[Event], None] | None = None, *, longest_s: float = LONGEST_S
+    ) -> None:
         self._ledger = ledger
         self._key = key
         self._tell = tell or _unheard
+        self._longest_s = longest_s
         self.reached: dict[str, int] | None = None
         # Beside the stream, which need not wait for it.
         self._saving: asyncio.Task[None] | None = None
@@ -183,7 +189,10 @@ class Exchange:
     ) -> ApiMessage:
         """The whole message; a `BadAnswer` if the stream ended without its end."""
         try:
-            return await self._stream(client, request, headers)
+            async with asyncio.timeout(self._longest_s):
+                return await self._stream(client, request, headers)
+        except TimeoutError:
+            raise BadAnswer(f"the answer did not come to its end within {self._longest_s:g} seconds") from None
         finally:  # before the row gets its end
             self._counted.set()
             if self._saving is not None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -16,7 +17,7 @@ from temporalio.converter import DataConverter
 
 from activities import model_errors
 from activities.model import Exchange
-from activities.model_errors import FAILURES_UNTIL_DOWN, FAILURES_UNTIL_REPAIR, LONGEST_RETRY_AFTER
+from activities.model_errors import FAILURES_UNTIL_DOWN, FAILURES_UNTIL_REPAIR, LONGEST_RETRY_AFTER, BadAnswer
 from store import database
 from store.ledger import Entry, Ledger
 from store.settings import Settings
@@ -65,6 +66,21 @@ def ask(ledger):
         raise AssertionError("it was taken as an answer")
 
     return ask
+
+
+@asynccontextmanager
+async def served(answer):
+    """A client of a real server that answers each request like this."""
+    app = web.Application()
+    app.router.add_post("/v1/messages", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    (address,) = runner.addresses
+    url = f"http://127.0.0.1:{address[1]}"
+    async with anthropic.AsyncAnthropic(api_key="x", base_url=url, max_retries=0) as client:
+        yield client
+    await runner.cleanup()
 
 
 def refused(status, kind=None, code=None, message="no", **headers):
@@ -248,26 +264,35 @@ async def test_a_connection_that_really_breaks_in_mid_stream_is_retried_and_its_
             request.transport.close()
         return response
 
-    app = web.Application()
-    app.router.add_post("/v1/messages", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    (address,) = runner.addresses
     exchange = Exchange(ledger, KEY)
 
-    async with anthropic.AsyncAnthropic(
-        api_key="x", base_url=f"http://127.0.0.1:{address[1]}", max_retries=0
-    ) as client:
+    async with served(answer) as client:
         with pytest.raises(Exception, match=r".*") as caught:
             await exchange.run(client, REQUEST, {})
-    await runner.cleanup()
 
     failure = model_errors.failure(caught.value, 1)
     assert (failure.type, failure.non_retryable) == ("model down", False)
     assert exchange.reached["input_tokens"] == 7
     assert [row["usage"] for row in await ledger.rows("default", "b1")] == [exchange.reached]
+
+
+async def test_a_stream_of_pings_alone_comes_to_an_end_that_counts(ledger):
+    async def answer(request):
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(f"event: message_start\ndata: {json.dumps(START)}\n\n".encode())
+        while True:
+            await response.write(b'event: ping\ndata: {"type": "ping"}\n\n')
+            await asyncio.sleep(0.01)
+
+    async with served(answer) as client:
+        exchange = Exchange(ledger, KEY, longest_s=0.3)
+        with pytest.raises(BadAnswer, match=r"within 0\.3 seconds") as caught:
+            await exchange.run(client, REQUEST, {})
+
+    assert model_errors.failure(caught.value, 1).type == "model down"
+    assert model_errors.left_unanswered(caught.value)
+    assert exchange.reached["input_tokens"] == 7
 
 
 async def test_a_request_that_cannot_even_be_encoded_is_not_tried_again():

@@ -13,7 +13,7 @@ from temporalio import activity, workflow
 from activities.agents import Agents
 from activities.compactor import Compactor
 from activities.firings import Firings
-from activities.model import Model
+from activities.model import LONGEST_S, Model
 from activities.once import CHECK_S
 from activities.people import People
 from activities.pull import Transcripts
@@ -135,6 +135,10 @@ def test_steps_that_may_take_long_have_a_heartbeat():
 
 def test_a_check_that_hangs_is_given_up_before_its_step_is():
     assert timedelta(seconds=CHECK_S) < steps.LOOK_ATTEMPT
+
+
+def test_an_answer_that_never_ends_is_given_up_before_its_attempt_is():
+    assert timedelta(seconds=LONGEST_S) < steps.MODEL_ATTEMPT
 
 
 OTHERS = [path for path in sorted((ROOT / "workflows").rglob("*.py")) if path.name != "steps.py"]

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import typer
 from client import logfile, output
 from client.commands import inspect, memory, new, people, runs, schedule, stack, tidy
 from client.output import Exit, escape
-from domain import errors
+from domain import characters, errors
 from store import logs, settings
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def main(host: Host, arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(host: Host, arguments: Sequence[str] | None) -> int:
+    words = sys.argv[1:] if arguments is None else arguments
     try:
         app(args=arguments, obj=host)
     except SystemExit as exit_:
@@ -50,12 +52,20 @@ def _run(host: Host, arguments: Sequence[str] | None) -> int:
     except errors.Unreachable as error:
         return _told(error, Exit.NO_SERVER)
     except errors.Refused as error:
-        return _told(error, Exit.USAGE)
+        return _told(_misread(words) or error, Exit.USAGE)
     except errors.DayflowError as error:
         return _told(error, Exit.FAILED)
     except Exception as error:
-        return _unexpected(error)
+        return _unexpected(error, words)
     return int(Exit.DONE)
+
+
+def _misread(arguments: Sequence[str]) -> errors.BadRequest | None:
+    """What is wrong with words that were typed in another encoding, if any were."""
+    word = next(filter(characters.refused, arguments), None)
+    if word is None:
+        return None
+    return errors.BadRequest(f"{word!r} is no text in UTF-8; type it in a terminal that is set to UTF-8")
 
 
 def _told(error: errors.DayflowError, code: Exit) -> int:
@@ -63,13 +73,15 @@ def _told(error: errors.DayflowError, code: Exit) -> int:
     return int(code)
 
 
-def _unexpected(error: Exception) -> int:
+def _unexpected(error: Exception, arguments: Sequence[str]) -> int:
     """A fault of ours, or of a server: one line for the person, the rest for who mends it."""
     from temporalio.service import RPCError, RPCStatusCode
 
     if isinstance(error, RPCError) and error.status is RPCStatusCode.UNAVAILABLE:
         gone = f"the Temporal server could not answer: {error.message}. `dayflow status` shows what runs."
         return _told(errors.Unreachable(gone), Exit.NO_SERVER)
+    if misread := _misread(arguments):
+        return _told(misread, Exit.USAGE)
     logging.getLogger("dayflow").error("not foreseen", exc_info=error)
     err = escape(logs.line(error))
     output.err.print(f"[bold red]error:[/] {err}. This was not foreseen; the details are in logs/cli.log of the home")

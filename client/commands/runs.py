@@ -14,7 +14,7 @@ import typer
 from client import live, logfile, output
 from client.commands import common
 from client.output import Exit
-from domain import commands
+from domain import commands, messages
 from store import crash
 
 if TYPE_CHECKING:
@@ -140,7 +140,9 @@ def message(
     text: Annotated[str, typer.Argument(help="What to say to the agent.")],
 ) -> None:
     """Say something to a run's agent; it hears it at its next step."""
-    common.run_async(_send(run_id, "message", {"text": text, "from": common.user()}, "hears it at its next step"))
+    content = {"text": text, "from": common.user()}
+    messages.parse(messages.Message, [content])  # the run would refuse it, and nobody here would be told
+    common.run_async(_send(run_id, "message", content, "hears it at its next step"))
 
 
 def limits(steps: int | None, tokens: int | None, usd: float | None, seconds: float | None) -> dict[str, Any] | None:

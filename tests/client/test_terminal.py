@@ -97,6 +97,25 @@ def test_arguments_that_no_reader_of_json_takes_are_refused_before_they_are_sent
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.parametrize(("text", "words"), [(" \n", "at least 1 character"), ("x" * 20_001, "at most 20000")])
+def test_a_message_that_no_run_takes_is_refused_before_it_is_sent(tmp_path, text, words):
+    said = Home(tmp_path).dayflow("message", "r", text, code=USAGE).stderr
+
+    assert said.startswith("error: text: String should have")
+    assert words in said
+
+
+@pytest.mark.parametrize("arguments", [("message", "r", "caf\udce9"), ("show", "caf\udce9")])
+def test_words_in_another_encoding_are_named_with_what_to_do(home, arguments):
+    process = command(home, *arguments)
+
+    said = told(process)
+
+    assert process.returncode == USAGE
+    assert said.startswith(r"error: 'caf\udce9' is no text in UTF-8")
+    assert len(said.splitlines()) == 1
+
+
 def test_an_interrupt_while_the_command_is_loaded_says_nothing(tmp_path):
     process = command(Home(tmp_path), "runs")
     until("it is being loaded", lambda: "pydantic_core" in Path(f"/proc/{process.pid}/maps").read_text())

@@ -99,7 +99,7 @@ class Approvers(BaseModel):
             return None
         if role not in found.roles:
             return f"{BELOW}: it needs {role!r}"
-        return _objection(amount, found.limit(role))
+        return _objection(amount, found.limit(role), role)
 
     def verify(self, approver: str, data: bytes, signature: str | None) -> str | None:
         """Why the decision does not count as theirs; None if it does. Without a key on file there is no proof."""
@@ -140,10 +140,10 @@ def public_key(text: str) -> Ed25519PublicKey:
     raise ValueError("public_key is no Ed25519 key: base64 of its 32 bytes, or PEM (`dayflow keys new` prints one)")
 
 
-def _objection(amount: Decimal | None, limit: Decimal | None) -> str | None:
-    if amount is None or limit is None:
+def _objection(amount: Decimal | None, limit: Decimal | None, role: str) -> str | None:
+    if amount is None or limit is None or (amount.is_finite() and amount <= limit):
         return None
-    return None if amount.is_finite() and amount <= limit else ABOVE
+    return f"{ABOVE}: as {role!r} at most {limit}"
 
 
 def _fits(key: Ed25519PublicKey, data: bytes, signature: str) -> bool:

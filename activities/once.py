@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from temporalio import activity
@@ -33,13 +34,15 @@ KEY_MARGIN = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class Doing:
-    """One action about to be carried out."""
+    """One action about to be carried out, or looked at. editor, role: who wrote its arguments, if a person did."""
 
     tool: Tool
     declares: Effect
     call: ToolCall
     arguments: Arguments
     context: Context
+    editor: str | None = None
+    role: str | None = None
 
 
 class Once:
@@ -58,13 +61,18 @@ class Once:
         self._done = done
 
     async def prepare(self, doing: Doing) -> Prepared:
-        """Intent, amount, and who stands in the way, before anyone is asked and before anything is sent."""
+        """Intent, amount, and who stands in the way, before anyone is asked and before anything is sent.
+
+        What a model asks for beside a conflict is for a person to see, and not checked; what a person writes always is.
+        """
         entry = _entry(doing)
         amount = doing.tool.amount(doing.arguments) if doing.tool.amount else None
+        if doing.editor and (why := await asyncio.to_thread(self._may_not, doing.editor, doing.role, amount)):
+            raise errors.ToolFailed(why)
         conflict = await self._effects.holder(entry)
         standing = await self._effects.standing(entry.key)
         already = conflict is None and standing is not None and standing.status == "done"
-        if conflict is None and standing is None:
+        if standing is None and (conflict is None or doing.editor):
             await self._check(doing)
         begun = standing is not None and standing.status in ("begun", "unknown")
         return Prepared(already=already, begun=begun, intent=entry.intent, amount=amount, conflict=conflict)
@@ -217,8 +225,11 @@ class Once:
     def _not_entitled(self, grant: Grant) -> str | None:
         if same_person(grant.approver, grant.requested_by):
             return "own request"
+        return self._may_not(grant.approver, grant.role, grant.amount)
+
+    def _may_not(self, approver: str, role: str | None, amount: Decimal | None) -> str | None:
         try:
-            return approvers.load(self._settings).may(grant.approver, grant.role, grant.amount)
+            return approvers.load(self._settings).may(approver, role, amount)
         except errors.BadSetting as error:
             return str(error)
 

@@ -79,7 +79,8 @@ class Runner:
         try:
             arguments = tool.arguments.model_validate_json(json.dumps(wanted.arguments), strict=True)
             call = ToolCall.model_validate(wanted.model_dump())
-            return await self._once.prepare(Doing(tool, tool.declares, call, arguments, self._context(call)))
+            by = (wanted.editor, wanted.role)
+            return await self._once.prepare(Doing(tool, tool.declares, call, arguments, self._context(call), *by))
         except ValidationError as error:
             return Prepared(refusal=self._clean(f"The arguments are not right: {explain(error)}. Nothing was done."))
         except errors.ToolFailed as error:

@@ -33,7 +33,7 @@ def needed(action: Action) -> bool:
 
 
 def authority(state: RunState, decision: Decision, action: Action) -> Authority:
-    """What `check_authority` has to know."""
+    """What `check_authority` has to know. Who says no, or other arguments, need not be allowed what was asked for."""
     sha256 = action.arguments_sha256
     if decision.verdict == "edit":
         sha256 = actions.arguments_digest(action.tool, decision.arguments or {})
@@ -42,7 +42,7 @@ def authority(state: RunState, decision: Decision, action: Action) -> Authority:
         decision=decision,
         arguments_sha256=sha256,
         role=action.rule.role if action.rule else None,
-        amount=str(action.amount) if action.amount is not None else None,
+        amount=str(action.amount) if action.amount is not None and decision.verdict == "approve" else None,
         requested_by=state.frozen().requested_by,
     )
 
@@ -64,7 +64,8 @@ def edited(state: RunState, decision: Decision) -> Preparation:
         raise errors.Broken(f"no action {decision.action_id} can be edited")
     other = action.model_copy(deep=True)
     _edit(state, other, decision)
-    return other.preparation()
+    said = {"editor": decision.approver, "role": action.rule.role if action.rule else None}
+    return other.preparation().model_copy(update=said)
 
 
 def unseen_conflict(state: RunState, decision: Decision) -> str | None:

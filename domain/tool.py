@@ -134,7 +134,10 @@ class ToolResult(BaseModel):
 
 
 class Preparation(BaseModel):
-    """Input of `prepare_action`: an effect that may need a person, before anyone is asked."""
+    """Input of `prepare_action`: an effect that may need a person, before anyone is asked.
+
+    editor, role: who wrote these arguments, if a person did, and the role in which they may.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -145,6 +148,8 @@ class Preparation(BaseModel):
     tool: str
     arguments: dict[str, Any]
     idempotency_key: str
+    editor: str | None = None
+    role: str | None = None
 
 
 class Prepared(BaseModel):

@@ -12,6 +12,7 @@ from activities import approvers
 from domain import errors
 from store.settings import Settings
 
+ABOVE = "above their amount: as 'lead' at most 500.00"
 NOT_LISTED = "not on the list: DAYFLOW_APPROVERS names the file of those who may approve"
 BELOW = "below the needed role: it needs 'lead'"
 
@@ -47,14 +48,14 @@ def signed(key, data):
         ("mallory@example.com", "lead", Decimal("40.00"), NOT_LISTED),
         # A limit is the most that may be approved.
         ("lead@example.com", "lead", Decimal("500.00"), None),
-        ("lead@example.com", "lead", Decimal("500.01"), "above their amount"),
-        ("clerk@example.com", "clerk", Decimal(11), "above their amount"),
+        ("lead@example.com", "lead", Decimal("500.01"), ABOVE),
+        ("clerk@example.com", "clerk", Decimal(11), "above their amount: as 'clerk' at most 10.00"),
         # What moves no amount has no limit.
         ("clerk@example.com", "clerk", None, None),
         ("desk@example.com", "desk", Decimal(1_000_000), None),
         # No number is no amount.
-        ("lead@example.com", "lead", Decimal("NaN"), "above their amount"),
-        ("lead@example.com", "lead", Decimal("-Infinity"), "above their amount"),
+        ("lead@example.com", "lead", Decimal("NaN"), ABOVE),
+        ("lead@example.com", "lead", Decimal("-Infinity"), ABOVE),
         # Where no rule names a role, being on the list is enough.
         ("desk@example.com", None, Decimal("40.00"), None),
         ("mallory@example.com", None, None, NOT_LISTED),

@@ -185,7 +185,7 @@ def cut(act):
 def prepare(runner, environment):
     """What is known before a person is asked."""
 
-    async def prepare(one, key=KEY, **arguments):
+    async def prepare(one, key=KEY, editor=None, **arguments):
         wanted = Preparation(
             step=step(key),
             position=1,
@@ -193,6 +193,8 @@ def prepare(runner, environment):
             tool="pay",
             arguments={"amount": 5} | arguments,
             idempotency_key=key,
+            editor=editor,
+            role="lead",
         )
         return await environment.run(runner.prepare, one, wanted)
 
@@ -660,7 +662,7 @@ async def test_an_intent_of_any_length_is_held_in_a_short_form(act, row):
 UNENTITLED = [
     (grant("mallory@example.com"), NOT_LISTED),
     (grant(CLERK), BELOW),
-    (grant(amount=Decimal(501)), "above their amount"),
+    (grant(amount=Decimal(501)), "above their amount: as 'lead' at most 500.00"),
     (grant(requested_by=LEAD), "own request"),
     (grant(requested_by="Lead@Example.com"), "own request"),
 ]
@@ -836,6 +838,23 @@ async def test_a_check_refuses_or_lets_through_and_never_stands_in_the_way(prepa
 
     assert prepared.refusal == refusal
     assert SENTINEL not in caplog.text
+
+
+async def test_what_a_person_writes_is_checked_beside_a_conflict_too(act, prepare):
+    await act(intended(Destination()))
+    one = intended(Destination(), check=says_no)
+
+    assert (await prepare(one, KEY_2)).refusal is None
+    assert (await prepare(one, KEY_2, editor=LEAD)).refusal == "More than is left."
+
+
+async def test_what_a_person_writes_is_no_more_than_they_may_approve(prepare):
+    one = intended(Destination(), amount=lambda arguments: Decimal(arguments.amount))
+
+    more, enough = await prepare(one, editor=LEAD, amount=501), await prepare(one, editor=LEAD, amount=500)
+
+    assert more.refusal == "above their amount: as 'lead' at most 500.00"
+    assert (enough.refusal, enough.amount) == (None, Decimal(500))
 
 
 async def test_what_was_begun_is_not_checked_again(prepare, store):

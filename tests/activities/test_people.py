@@ -168,7 +168,7 @@ AUTHORITIES = [
     (asked(verdict="deny"), None),
     (asked(verdict="edit", arguments={}), None),
     (asked(amount="500.00"), None),
-    (asked(amount="500.01"), "above their amount"),
+    (asked(amount="500.01"), "above their amount: as 'lead' at most 500.00"),
     (asked(amount=None), None),  # it moves nothing
     (asked(CLERK), BELOW),
     (asked(CLERK, verdict="deny"), BELOW),  # a no is a decision, too

@@ -161,6 +161,18 @@ def test_the_authority_for_an_edit_is_about_the_new_arguments():
     assert approvals.authority(state, edit, pay).arguments_sha256 == actions.arguments_digest("pay", {"amount": 30})
 
 
+@pytest.mark.parametrize("verdict", ["deny", "edit"])
+def test_who_says_no_or_less_need_not_be_allowed_what_was_asked_for(verdict):
+    state = begun()
+    (pay,) = asked(state, 40)
+    said = {"arguments": {"amount": 30}} if verdict == "edit" else {}
+
+    wanted = approvals.authority(state, Decision(action_id=pay.action_id, verdict=verdict, approver=LEAD, **said), pay)
+
+    assert (pay.amount, wanted.amount) == (Decimal(40), None)
+    assert wanted.role == "lead"
+
+
 def test_an_effect_without_a_rule_asks_for_no_role():
     state = begun()
     (write,) = proposed(state, 1, tool="write")

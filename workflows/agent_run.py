@@ -10,6 +10,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 from domain import errors, loop, messages, recap, request, views
 from domain.actions import Action
+from domain.budget import Clock
 from domain.compaction import Compact, Summary
 from domain.messages import Message, Pause, Resume
 from domain.model import ModelAnswer
@@ -54,6 +55,7 @@ class AgentRun:
             first_execution_run_id=info.first_execution_run_id,
             started_at=info.workflow_start_time,
             updated_at=info.workflow_start_time,
+            clock=Clock(since=info.workflow_start_time),  # until a worker has taken it up it waits
         )
         self._acting = Acting(self.state, self._publish, self._hand_over_due)
         self._hearing = Hearing(self.state, self._publish)

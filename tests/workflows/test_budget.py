@@ -314,3 +314,17 @@ async def test_three_steps_of_tools_that_do_not_exist_stand_still(server):
 
         await handle.signal("resume", {"by": "ana"})
         await handle.result()
+
+
+async def test_the_time_before_a_worker_takes_a_run_up_is_not_used_up(server):
+    world = World(looks(1), Limits(seconds=600))
+    hour = timedelta(hours=1)
+    async with working(server.client, world):
+        handle = await server.client.start_workflow(
+            "AgentRun", {"agent": "payer"}, id=world.name, task_queue=world.name, start_delay=hour
+        )
+        await server.sleep(hour)
+        record = await until(handle, lambda record: record["status"] in ("done", "paused"))
+
+    assert (record["status"], record["reason"]) == ("done", None)
+    assert record["used"]["seconds"] < 60

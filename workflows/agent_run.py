@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from temporalio import workflow
@@ -244,7 +245,14 @@ class AgentRun:
         self._publish()  # goes no further where it is not the run that ends, but this copy of it that is dropped
         self.state.cancel(None, workflow.now())
         self._publish()
-        await workflow.wait_condition(workflow.all_handlers_finished)
+        await self._answered()
+
+    async def _answered(self) -> None:
+        """Decisions that are being heard get their answer; a cancel that comes meanwhile comes too late."""
+        while True:
+            with suppress(asyncio.CancelledError):
+                await workflow.wait_condition(workflow.all_handlers_finished)
+                return
 
     def _failed(self, error: BaseException) -> None:
         cause = error.cause if isinstance(error, ActivityError) and error.cause else error
@@ -256,7 +264,7 @@ class AgentRun:
     async def _end(self) -> dict[str, Any]:
         """The truthful end: Completed with the record, or Failed with the error and the last finished step."""
         self._publish()
-        await workflow.wait_condition(workflow.all_handlers_finished)
+        await self._answered()
         if self.state.status == Status.FAILED and self.state.error:
             error = self.state.error
             behind = f" (last finished step: {error.step})" if error.step else ""
@@ -355,6 +363,8 @@ class AgentRun:
 
     def _parse(self, name: str, kind: type[messages.S], raw: Sequence[Any]) -> messages.S | None:
         try:
+            if self.state.closed:
+                raise errors.BadRequest(f"too late: the run is {self.state.status.value}")
             return messages.parse(kind, raw)
         except errors.BadRequest as error:
             self.state.bad_messages.add(name, list(raw), str(error), workflow.now())

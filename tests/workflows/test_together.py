@@ -5,7 +5,7 @@ activities. The hands go on working here while the mind is away; see `payers`.
 """
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 import pytest
@@ -16,11 +16,14 @@ from payers import (
     begin,
     cancelled,
     hands,
+    happened,
     mind,
     pay,
+    rulings,
     say,
     statuses,
 )
+from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from client.converter import CONVERTER
@@ -99,7 +102,70 @@ async def test_an_effect_that_says_with_a_cancel_that_it_is_not_done_is_told_so(
     assert world.paid == [40]
 
 
+async def closing(server, world):
+    """A run that has come to its end, and of which somebody's wish for another budget is still looked up."""
+    async with mind(server.client, world):
+        handle = await begin(server.client, world)
+        await world.at_model.wait()
+        await handle.signal("raise_budget", {"by": BOSS, "steps": 9})
+        await happened(lambda: world.checked)
+        world.model_gate.set()
+        await until(handle, lambda record: record["status"] in ("done", "failed"))
+    return handle
+
+
+def wished(**more):
+    return World([], budget_role="boss", model_gate=asyncio.Event(), check_gate=asyncio.Event(), **more)
+
+
+async def test_a_cancel_that_comes_when_the_run_is_done_comes_too_late(server):
+    world = wished()
+    async with hands(server.client, world):
+        handle = await closing(server, world)
+        await handle.cancel()
+        world.check_gate.set()
+
+        async with back(server, world, handle):
+            record = await handle.result()
+            assert await rulings(handle) == [(False, "too late: the run is done")]
+    assert record["status"] == "done"
+
+
+async def test_a_cancel_that_comes_when_the_run_has_failed_comes_too_late(server):
+    world = wished(failures=["broken"])
+    async with hands(server.client, world):
+        handle = await closing(server, world)
+        await handle.cancel()
+        world.check_gate.set()
+
+        async with back(server, world, handle):
+            with pytest.raises(WorkflowFailureError, match="Workflow execution failed"):
+                await handle.result()
+    assert (await handle.describe()).status == WorkflowExecutionStatus.FAILED
+
+
 # The end
+
+
+@pytest.mark.parametrize("status", ["done", "failed"])
+async def test_what_is_said_to_a_run_at_its_end_changes_nothing_and_leaves_a_trace(server, status):
+    world = wished(failures=["broken"] if status == "failed" else [])
+    async with hands(server.client, world):
+        handle = await closing(server, world)
+        await handle.signal("message", {"text": "Wait!", "from": "ann"})
+        await handle.signal("pause", {"by": "ann"})
+        await handle.signal("resume", {"by": "ann"})
+        world.check_gate.set()
+
+        async with back(server, world, handle):
+            with suppress(WorkflowFailureError):
+                await handle.result()
+            record = await handle.query("record")
+    assert (await handle.describe()).status.name == ("COMPLETED" if status == "done" else "FAILED")
+    assert (record["status"], bool(record["error"])) == (status, status == "failed")
+    assert [(one["name"], one["why"]) for one in record["refused_messages"]["last"]] == [
+        (name, f"too late: the run is {status}") for name in ("message", "pause", "resume")
+    ]
 
 
 async def test_what_is_said_with_the_last_answer_is_heard(server):

@@ -144,7 +144,9 @@ class Dayflow:
             answer: dict[str, Any] = await handle.execute_update(
                 "decide", decision, id=str(decision["decision_id"]), rpc_timeout=timedelta(seconds=seconds)
             )
-        except (WorkflowUpdateRPCTimeoutOrCancelledError, WorkflowUpdateFailedError):
+        except WorkflowUpdateFailedError:
+            return {"accepted": False, "reason": "the run was reset, or ended, before it was judged"}
+        except WorkflowUpdateRPCTimeoutOrCancelledError:
             raise errors.Unreachable(
                 f"{run_id} did not answer within {seconds:g} s, and may still take the decision. See that a worker is "
                 f"up (`dayflow up`); then `{commands.line('decisions', run_id)}` shows what became of it"

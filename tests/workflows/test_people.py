@@ -35,6 +35,7 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
 from client.converter import CONVERTER
+from client.dayflow import Dayflow
 from domain.decisions import UNKNOWN_ACTION
 from domain.tool import Conflict, Prepared, ToolResult
 
@@ -504,6 +505,26 @@ async def test_a_run_that_is_cancelled_while_its_effect_runs_knows_what_became_o
         [action] = await handle.query("actions")
         assert (action["status"], action["result"]) == ("done", "paid 40")
     assert world.paid == [40]
+
+
+@pytest.mark.parametrize("way", ["reset", "terminate"])
+async def test_a_decision_that_was_not_judged_when_the_run_was_reset_or_ended_is_not_taken(home, way):
+    dayflow = Dayflow(await Client.connect(f"127.0.0.1:{home.port}", data_converter=CONVERTER))
+    world = World([[pay(40)]], check_gate=asyncio.Event())
+    async with working(dayflow.client, world):
+        handle = await begin(dayflow.client, world)
+        decision = {"action_id": (await asked(handle))["action_id"], "verdict": "approve", "approver": LEAD}
+        answer = asyncio.create_task(dayflow.decide(world.name, {**decision, "decision_id": "d1"}, seconds=30))
+        await happened(lambda: world.checked)
+        if way == "reset":
+            await dayflow.reset(world.name, *await dayflow.reset_point(world.name, 1))
+        else:
+            await handle.terminate()
+        world.check_gate.set()
+
+        assert await answer == {"accepted": False, "reason": "the run was reset, or ended, before it was judged"}
+        assert (await dayflow.get(world.name)).state.rulings.all == []
+    assert world.paid == []
 
 
 async def test_an_attempt_that_gives_no_answer_to_a_cancelled_run_is_not_the_last_one(home):

@@ -16,6 +16,7 @@ from temporalio.client import (
     Client,
     WorkflowExecution,
     WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
@@ -29,6 +30,7 @@ from client.run import Run
 from domain import commands, errors
 from domain.model import ModelCall
 from domain.request import missing_key
+from workflows.agent_run import AGENT
 from workflows.steps import TASK_TIMEOUT
 
 TASK_QUEUE = "dayflow"
@@ -60,9 +62,14 @@ class Dayflow:
         told = await self._describe(run_id, execution)
         return await self._look(told, await self._events(told))
 
-    async def executions(self, run_id: str) -> list[Run]:
-        """The executions that a run went through by continuing as new, oldest first; those that are still kept."""
-        return [await self._look(told, events) for told, events in await self._histories(run_id)]
+    async def last(self, run_id: str, execution: str | None = None) -> Run:
+        """The same, but for a start that was refused because the id was used: then the run that it belongs to."""
+        told = await self._begun(run_id, execution)
+        return await self._look(told, await self._events(told))
+
+    async def executions(self, run_id: str, execution: str | None = None) -> list[Run]:
+        """The executions that a run went through by continuing as new, oldest first, up to `last`; those still kept."""
+        return [await self._look(told, events) for told, events in await self._histories(run_id, execution)]
 
     async def events(self, run_id: str, execution: str | None = None) -> list[HistoryEvent]:
         """The whole history of a run's execution."""
@@ -219,9 +226,11 @@ class Dayflow:
                 return whole.divergence
         return None
 
-    async def _histories(self, run_id: str) -> list[tuple[WorkflowExecutionDescription, list[HistoryEvent]]]:
+    async def _histories(
+        self, run_id: str, execution: str | None = None
+    ) -> list[tuple[WorkflowExecutionDescription, list[HistoryEvent]]]:
         """Each execution of a run that is still kept, and its history, oldest first."""
-        told = await self._describe(run_id, None)
+        told = await self._begun(run_id, execution)
         found = [(told, await self._events(told))]
         with contextlib.suppress(errors.NotFound):
             while earlier := history.came_from(found[-1][1]):
@@ -238,6 +247,15 @@ class Dayflow:
             return await self.get(run_id)
         except (errors.Lost, errors.MissingKey) as error:
             return f"{run_id} cannot be read: {error}"
+
+    async def _begun(self, run_id: str, execution: str | None) -> WorkflowExecutionDescription:
+        """The execution that is named, else the newest one that has an agent; one that was refused never has."""
+        told = await self._describe(run_id, execution)
+        if execution is None and told.status is WorkflowExecutionStatus.FAILED and not _agent(told):
+            async for other in self._of(run_id):
+                if _agent(other):
+                    return await self._describe(run_id, other.run_id)
+        return told
 
     async def _describe(self, run_id: str, execution: str | None) -> WorkflowExecutionDescription:
         try:
@@ -300,8 +318,15 @@ class Dayflow:
 
     async def _others(self, told: WorkflowExecution) -> list[str]:
         """Other executions of the same id: before a reset, or before a hand-over."""
-        found = self.client.list_workflows(f'WorkflowId = "{told.id.replace(chr(34), "")}"', limit=50)
-        return [other.run_id async for other in found if other.run_id != told.run_id]
+        return [other.run_id async for other in self._of(told.id) if other.run_id != told.run_id]
+
+    def _of(self, run_id: str) -> AsyncIterator[WorkflowExecution]:
+        """The executions of an id, the newest first."""
+        return self.client.list_workflows(f'WorkflowId = "{run_id.replace(chr(34), "")}"', limit=50)
+
+
+def _agent(told: WorkflowExecution) -> str | None:
+    return told.typed_search_attributes.get(AGENT)
 
 
 async def _either(event: asyncio.Event, task: asyncio.Task[None]) -> None:

@@ -16,9 +16,9 @@ from domain.spend import Price
 FORMAT = "dayflow-export/1"
 
 
-async def run(dayflow: Dayflow, run_id: str) -> dict[str, Any]:
+async def run(dayflow: Dayflow, run_id: str, execution: str | None = None) -> dict[str, Any]:
     """A run by its id, over all of its executions; `errors.NotFound` if there is none."""
-    return of(await dayflow.executions(run_id))
+    return of(await dayflow.executions(run_id, execution))
 
 
 def of(executions: Sequence[Run]) -> dict[str, Any]:

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, which is its Temporal workflow id.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
+Execution = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ID", help="An older execution of this id, as `dayflow show` lists them (default: the newest)."
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -41,14 +48,14 @@ def list_runs(
     common.run_async(_runs(limit, agent, json))
 
 
-def show(run_id: RunArgument, json: Json = False) -> None:
+def show(run_id: RunArgument, execution: Execution = None, json: Json = False) -> None:
     """Show one run's record: where it stands, what it used, what it waits for, how it ended."""
-    common.run_async(_show(run_id, json))
+    common.run_async(_show(run_id, execution, json))
 
 
-def steps(run_id: RunArgument, json: Json = False) -> None:
+def steps(run_id: RunArgument, execution: Execution = None, json: Json = False) -> None:
     """Show one row for each step: stop reason, what the model said and called, what came back, tokens."""
-    common.run_async(_steps(run_id, json))
+    common.run_async(_steps(run_id, execution, json))
 
 
 def actions(
@@ -56,6 +63,7 @@ def actions(
     unknown: Annotated[
         bool, typer.Option("--unknown", help="Over all runs: effects that wait for `dayflow resolve`, and why.")
     ] = False,
+    execution: Execution = None,
     json: Json = False,
 ) -> None:
     """Show one row for each tool call: id, tool, status, attempts, idempotency key.
@@ -64,12 +72,12 @@ def actions(
     """
     if unknown == (run_id is not None):
         output.fail("name a run, or ask for `--unknown` ones over all runs")
-    common.run_async(_unknown(json) if run_id is None else _actions(run_id, json))
+    common.run_async(_unknown(json) if run_id is None else _actions(run_id, execution, json))
 
 
-def transcript(run_id: RunArgument) -> None:
+def transcript(run_id: RunArgument, execution: Execution = None) -> None:
     """Print the exact `messages` list of the next model call, as JSON."""
-    common.run_async(_transcript(run_id))
+    common.run_async(_transcript(run_id, execution))
 
 
 def tasks(
@@ -86,6 +94,7 @@ def replay_run(run_id: RunArgument, json: Json = False) -> None:
 
 def export_run(
     run_id: RunArgument,
+    execution: Execution = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it to this file instead.")] = None,
 ) -> None:
     """Print all of a run as one JSON object: record, definition, steps, actions, decisions, costs.
@@ -94,7 +103,7 @@ def export_run(
 
     Example: `dayflow export RUN --out run.json`
     """
-    common.run_async(_export(run_id, out))
+    common.run_async(_export(run_id, execution, out))
 
 
 def unseal(file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of the home.")]) -> None:
@@ -141,9 +150,9 @@ def _cells(run: "Run") -> tuple[Any, ...]:
     return run.run_id, record["agent"], status, record["step"], f"{used:,}", common.cost(record), started
 
 
-async def _show(run_id: str, json: bool) -> None:
+async def _show(run_id: str, execution: str | None, json: bool) -> None:
     settings, dayflow = await common.connected()
-    run = await dayflow.get(run_id)
+    run = await dayflow.get(run_id, execution)
     record = run.record()
     if json:
         output.as_json(record)
@@ -157,7 +166,7 @@ async def _show(run_id: str, json: bool) -> None:
     for line in common.unheard_lines(run):
         output.say(line)
     if run.other_executions:
-        output.say(f"other executions of this id: {', '.join(run.other_executions)}")
+        output.say(f"other executions of this id, for --execution: {', '.join(run.other_executions)}")
     output.say()
     common.show_end(settings, run, staffed=await common.staffed(dayflow, run))
 
@@ -226,8 +235,8 @@ def _trouble_lines(record: dict[str, Any]) -> list[str]:
     return lines + [f"refused message {one['name']!r}: {one['why']}" for one in bad["last"]]
 
 
-async def _steps(run_id: str, json: bool) -> None:
-    taken = chain.steps(await _states(run_id))
+async def _steps(run_id: str, execution: str | None, json: bool) -> None:
+    taken = chain.steps(await _states(run_id, execution))
     if json:
         output.as_json([views.step(step) for step in taken])
         return
@@ -237,8 +246,8 @@ async def _steps(run_id: str, json: bool) -> None:
             output.say(line)
 
 
-async def _actions(run_id: str, json: bool) -> None:
-    rows = [views.action(action) for action in chain.actions(await _states(run_id))]
+async def _actions(run_id: str, execution: str | None, json: bool) -> None:
+    rows = [views.action(action) for action in chain.actions(await _states(run_id, execution))]
     if json:
         output.as_json(rows)
         return
@@ -264,8 +273,8 @@ async def _unknown(json: bool) -> None:
             output.say(f"  next:   {row['command'] or 'look at the destination; the server has forgotten this run'}")
 
 
-async def _transcript(run_id: str) -> None:
-    output.as_json((await _state(run_id)).transcript.messages)
+async def _transcript(run_id: str, execution: str | None) -> None:
+    output.as_json((await _state(run_id, execution)).transcript.messages)
 
 
 async def _tasks(everything: bool, json: bool) -> None:
@@ -296,11 +305,11 @@ async def _replay(run_id: str, json: bool) -> None:
         raise SystemExit(int(Exit.FAILED))
 
 
-async def _export(run_id: str, out: Path | None) -> None:
+async def _export(run_id: str, execution: str | None, out: Path | None) -> None:
     from client import export
 
     _, dayflow = await common.connected()
-    exported = await export.run(dayflow, run_id)
+    exported = await export.run(dayflow, run_id, execution)
     if out is None:
         output.as_json(exported)
         return
@@ -311,16 +320,16 @@ async def _export(run_id: str, out: Path | None) -> None:
     output.say(f"{run_id}: {len(exported['steps'])} steps, {len(exported['actions'])} actions, in {out}")
 
 
-async def _state(run_id: str) -> "RunState":
+async def _state(run_id: str, execution: str | None) -> "RunState":
     """The state of the newest execution."""
     _, dayflow = await common.connected()
-    return _begun(await dayflow.get(run_id))
+    return _begun(await dayflow.last(run_id, execution))
 
 
-async def _states(run_id: str) -> "list[RunState]":
+async def _states(run_id: str, execution: str | None) -> "list[RunState]":
     """The states of all executions that the run went through, oldest first."""
     _, dayflow = await common.connected()
-    return [_begun(run) for run in await dayflow.executions(run_id)]
+    return [_begun(run) for run in await dayflow.executions(run_id, execution)]
 
 
 def _begun(run: "Run") -> "RunState":

@@ -10,6 +10,7 @@ import typer
 
 from client import output
 from client.commands import common
+from client.commands.inspect import Execution
 from client.output import Exit
 from domain import actions as domain_actions
 from domain import commands, errors, views
@@ -92,9 +93,9 @@ def edit(
     common.run_async(_decide("edit", run_id, action_id, approver, more, json))
 
 
-def decisions(run_id: RunArgument, json: Json = False) -> None:
+def decisions(run_id: RunArgument, execution: Execution = None, json: Json = False) -> None:
     """List every decision about a run's actions, taken or refused, with its reason."""
-    common.run_async(_decisions(run_id, json))
+    common.run_async(_decisions(run_id, execution, json))
 
 
 def resolve(
@@ -291,9 +292,9 @@ def _name(given: str | None) -> str:
     return given
 
 
-async def _decisions(run_id: str, json: bool) -> None:
+async def _decisions(run_id: str, execution: str | None, json: bool) -> None:
     _, dayflow = await common.connected()
-    run = await dayflow.get(run_id)
+    run = await dayflow.last(run_id, execution)
     rows = views.decisions(run.state) if run.state else []
     if json:
         output.as_json(rows)

@@ -176,6 +176,10 @@ def test_a_used_id_is_not_used_again(staffed):
     fails_with(staffed, task, "start with another --workflow-id")
     assert first.execution in ends(staffed, task, "failed", "refused").other_executions
     assert len(rows(staffed, "SELECT * FROM claims WHERE run_id = ?", task)) == 1
+    # What the run did that has the id can still be seen.
+    assert [step["n"] for step in staffed.json("steps", task)] == [1]
+    assert json.loads(staffed.dayflow("export", task).stdout)["record"]["status"] == "done"
+    assert staffed.json("show", task, "--execution", first.execution)["result"] == "Done."
 
 
 def test_a_run_survives_every_bad_message(staffed, tmp_path):

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from domain.actions import Action
-from domain.state import RunState, Step
+from domain.state import RunState
+from domain.step import Step
 
 
 def steps(states: Sequence[RunState]) -> list[Step]:

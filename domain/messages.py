@@ -1,16 +1,19 @@
-"""Signals as people send them: parsed here, so that no message can harm a run."""
+"""Signals as people send them: parsed here, so that none can harm a run; of those that cannot be used a trace stays."""
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from domain import characters, errors, request
+from domain import characters, digest, errors, request
 from domain.agent import Limits
 from domain.request import Name, explain, undecodable
 
 MAX_MESSAGE = 20_000
+KEPT_BAD_MESSAGES = 100
+KEPT_CHARACTERS = 200
 
 
 class Signal(BaseModel):
@@ -76,3 +79,33 @@ def parse(kind: type[S], raw: Sequence[Any]) -> S:
     if characters.refused(raw[0]):
         raise errors.BadRequest(request.NO_NUL)
     return read
+
+
+class BadMessage(BaseModel):
+    """A message that could not be used: its beginning, and the sha256 of all of it."""
+
+    name: str
+    why: str
+    excerpt: str
+    sha256: str
+    at: datetime
+
+
+class BadMessages(BaseModel):
+    """The last bad messages; `count` says how many there were."""
+
+    count: int = 0
+    last: list[BadMessage] = []
+
+    def add(self, name: str, raw: Any, why: str, now: datetime) -> None:
+        """Keep the beginning and the digest of one bad message."""
+        text = digest.canonical(raw).decode("ascii")
+        entry = BadMessage(
+            name=name[:KEPT_CHARACTERS],
+            why=why[:KEPT_CHARACTERS],
+            excerpt=text[:KEPT_CHARACTERS],
+            sha256=digest.sha256(raw),
+            at=now,
+        )
+        self.count += 1
+        self.last = [*self.last, entry][-KEPT_BAD_MESSAGES:]

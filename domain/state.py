@@ -4,9 +4,9 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel
 
-from domain import actions, budget, digest, loop, transcript
+from domain import actions, budget, loop, transcript
 from domain.actions import Action, Actions
 from domain.actions import Status as ActionStatus
 from domain.agent import Definition, Limits
@@ -14,16 +14,17 @@ from domain.budget import Clock, Measured, Reservation, Used, Wanted
 from domain.compaction import Compaction
 from domain.decisions import Rulings
 from domain.guards import Guards
+from domain.messages import BadMessages, Message
 from domain.model import ModelAnswer, ModelCall
 from domain.plan import Plan
 from domain.spend import Totals, Usage
 from domain.status import CLOSED, WAITING, Status, allowed
+from domain.step import Ask, Step
 from domain.tool import Read, ToolResult
 from domain.transcript import Transcript
 
-KEPT_BAD_MESSAGES = 100
-KEPT_CHARACTERS = 200
 KEPT_HEARD = 50
+KEPT_REFUSED = 100
 KEPT_COMPACTIONS = 100
 LARGEST_MAX_TOKENS = 64_000
 SAVED_ONCE = "The plan of this run is saved already; it is saved once."
@@ -33,61 +34,6 @@ CARRIED_STEPS = 10
 _BEFORE_RUNNING = {Status.RECEIVED, Status.PLANNING}
 
 
-class Ask(BaseModel):
-    """An answer that was refused, and why; it cost what `usage` says."""
-
-    ask: int
-    stop_reason: str
-    why: str
-    usage: Usage
-
-
-class Step(BaseModel):
-    """One assistant turn plus the tool results that answer it."""
-
-    n: int
-    ask: int
-    stop_reason: str
-    assistant: list[dict[str, Any]]
-    tool_results: list[dict[str, Any]] = []
-    usage: Usage
-    model: str
-    attempts: int
-    possibly_paid: int
-    refused: list[Ask] = []
-    created_at: datetime
-
-
-class BadMessage(BaseModel):
-    """A message that could not be used: its beginning, and the sha256 of all of it."""
-
-    name: str
-    why: str
-    excerpt: str
-    sha256: str
-    at: datetime
-
-
-class BadMessages(BaseModel):
-    """The last bad messages; `count` says how many there were."""
-
-    count: int = 0
-    last: list[BadMessage] = []
-
-    def add(self, name: str, raw: Any, why: str, now: datetime) -> None:
-        """Keep the beginning and the digest of one bad message."""
-        text = digest.canonical(raw).decode("ascii")
-        entry = BadMessage(
-            name=name[:KEPT_CHARACTERS],
-            why=why[:KEPT_CHARACTERS],
-            excerpt=text[:KEPT_CHARACTERS],
-            sha256=digest.sha256(raw),
-            at=now,
-        )
-        self.count += 1
-        self.last = [*self.last, entry][-KEPT_BAD_MESSAGES:]
-
-
 class RunError(BaseModel):
     """Why a run stands still or failed."""
 
@@ -95,15 +41,6 @@ class RunError(BaseModel):
     message: str
     step: int
     request_id: str | None = None
-
-
-class QueuedMessage(BaseModel):
-    """Words of a person, waiting for the next step."""
-
-    model_config = ConfigDict(populate_by_name=True)
-
-    text: str
-    sender: str = Field(alias="from")
 
 
 class RunState(BaseModel):
@@ -137,8 +74,8 @@ class RunState(BaseModel):
     clock: Clock = Clock()
     guards: Guards = Guards()
     hearing: int = 0
-    queued: list[QueuedMessage] = []
-    heard: list[QueuedMessage] = []
+    queued: list[Message] = []
+    heard: list[Message] = []
     compactions: list[Compaction] = []
     pause_requested_by: str | None = None
     winding_up: str | None = None
@@ -173,7 +110,7 @@ class RunState(BaseModel):
     def move(self, status: Status, now: datetime, reason: str | None = None) -> bool:
         """Go to another status if the table allows it; a refused move is recorded."""
         if status != self.status and not allowed(self.status, status):
-            self.refused_moves = [*self.refused_moves, f"{self.status} → {status}"][-KEPT_BAD_MESSAGES:]
+            self.refused_moves = [*self.refused_moves, f"{self.status} → {status}"][-KEPT_REFUSED:]
             return False
         if status == Status.PAUSED and self.status != Status.PAUSED:
             self.before_pause = self.status
@@ -449,7 +386,7 @@ class RunState(BaseModel):
         newest = takewhile(lambda action: action.step == self.step, reversed(self.actions.all))
         return self.guards.stuck(list(newest))
 
-    def queue(self, message: QueuedMessage) -> None:
+    def queue(self, message: Message) -> None:
         """Keep what a person said until the next step boundary."""
         self.queued.append(message)
 

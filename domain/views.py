@@ -10,8 +10,9 @@ from pydantic import BaseModel
 from domain import caching, commands, digest
 from domain.actions import Action
 from domain.spend import Totals, Usage
-from domain.state import RunState, Step
+from domain.state import RunState
 from domain.status import Status
+from domain.step import Step
 from domain.transcript import PAGE_BYTES
 
 DETAIL_CHARACTERS = 1_000

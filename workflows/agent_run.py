@@ -16,7 +16,7 @@ from domain.compaction import Compact, Summary
 from domain.messages import Message, Pause, Resume
 from domain.model import ModelAnswer
 from domain.request import LoadRequest
-from domain.state import QueuedMessage, RunError, RunState
+from domain.state import RunError, RunState
 from domain.status import Status
 from workflows import steps
 from workflows.acting import Acting, HandOver
@@ -322,7 +322,7 @@ class AgentRun:
     def message(self, *raw: Any) -> None:
         """`{text, from}`: words for the model, heard at the next step boundary."""
         if said := self._parse("message", Message, raw):
-            self.state.queue(QueuedMessage(text=said.text, sender=said.sender))
+            self.state.queue(said)
 
     @workflow.signal
     async def raise_budget(self, *raw: Any) -> None:

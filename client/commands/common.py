@@ -26,7 +26,7 @@ from store import settings as environment
 if TYPE_CHECKING:
     from client.dayflow import Dayflow
     from client.run import Run
-    from domain.state import Step
+    from domain.step import Step
     from store.database import Database
     from store.settings import Settings
 

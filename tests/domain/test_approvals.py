@@ -11,9 +11,10 @@ from domain import actions, approvals
 from domain.agent import Definition, Limits, Rule
 from domain.decisions import UNKNOWN_ACTION, Decision, Resolution
 from domain.loop import Finish
+from domain.messages import Message
 from domain.model import ModelAnswer
 from domain.spend import Usage
-from domain.state import QueuedMessage, RunState
+from domain.state import RunState
 from domain.status import Status
 from domain.tool import Conflict, Effect, Grant, Prepared, ToolResult, ToolSpec
 
@@ -333,7 +334,7 @@ def test_what_was_denied_is_refused_when_it_is_asked_for_again_until_a_person_sp
     by = state.actions.refused_before(again)
 
     approvals.refuse_again(state, again, by, NOW)
-    state.queue(QueuedMessage(text="Try once more.", sender="ann"))
+    state.queue(Message(text="Try once more.", sender="ann"))
     state.hear()
 
     assert by == LEAD

@@ -12,10 +12,11 @@ from domain import approvals, compaction, recap, transcript
 from domain.agent import Definition, Limits, Rule
 from domain.compaction import Summary
 from domain.decisions import Decision
+from domain.messages import Message
 from domain.model import ModelAnswer
 from domain.plan import Item, Plan
 from domain.spend import PRICES, Usage
-from domain.state import QueuedMessage, RunState
+from domain.state import RunState
 from domain.tool import Effect, Prepared, Read, ToolResult, ToolSpec
 from sandbox import validator
 
@@ -147,7 +148,7 @@ def test_lines_of_an_earlier_summary_stay_until_there_is_no_room():
 def test_what_people_decided_and_what_was_done_outlives_every_compaction():
     state = begun()
     step(state, use("p1", "pay", amount=12), use("p2", "pay", amount=13), ends=["approved", "denied"])
-    state.queue(QueuedMessage.model_validate({"text": "Never before noon.", "from": "ana"}))
+    state.queue(Message.model_validate({"text": "Never before noon.", "from": "ana"}))
     state.hear()
     for n in range(30):
         step(state, use(f"t{n}", page=n))
@@ -201,7 +202,7 @@ def test_nothing_is_cut_between_a_call_of_the_servers_own_tool_and_its_result(be
 def test_a_plan_and_a_name_of_several_lines_are_told_in_one():
     state = long_run()
     state.plan = Plan(items=[Item(title="Refund\nthe order", tool="pay")])
-    state.heard = [QueuedMessage.model_validate({"text": "Not\nbefore noon.", "from": "ana\u2028b"})]
+    state.heard = [Message.model_validate({"text": "Not\nbefore noon.", "from": "ana\u2028b"})]
 
     assert compacted(state)
 

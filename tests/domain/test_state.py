@@ -7,13 +7,11 @@ import pytest
 from domain import actions, budget, digest, loop, transcript
 from domain.agent import Definition, Limits
 from domain.loop import NUDGE
+from domain.messages import KEPT_BAD_MESSAGES, KEPT_CHARACTERS, Message
 from domain.model import ModelAnswer
 from domain.spend import PRICES, Usage
 from domain.state import (
-    KEPT_BAD_MESSAGES,
-    KEPT_CHARACTERS,
     LARGEST_MAX_TOKENS,
-    QueuedMessage,
     RunError,
     RunState,
 )
@@ -103,7 +101,7 @@ def test_two_runs_share_nothing():
     first, second = begun(), begun()
 
     taken(first, answer("tool_use", use()))
-    first.queue(QueuedMessage(text="hi", sender="ann"))
+    first.queue(Message(text="hi", sender="ann"))
     first.bad_messages.add("x", [], "why", NOW)
     first.move(Status.RECEIVED, NOW)
 
@@ -113,7 +111,7 @@ def test_two_runs_share_nothing():
 def test_a_state_survives_a_round_trip_through_json():
     state = begun()
     acted(state, use("a", "pay", amount=1), use("b"))
-    state.queue(QueuedMessage(text="hi", sender="ann"))
+    state.queue(Message(text="hi", sender="ann"))
     state.bad_messages.add("x", [1], "why", NOW)
 
     again = RunState.model_validate_json(state.model_dump_json())
@@ -542,8 +540,8 @@ def test_a_run_that_tries_again_by_itself_forgets_no_wish_to_pause():
 
 def test_what_people_say_is_heard_once_in_their_order():
     state = begun()
-    state.queue(QueuedMessage(text="first", sender="ann"))
-    state.queue(QueuedMessage(text="second", sender="bob"))
+    state.queue(Message(text="first", sender="ann"))
+    state.queue(Message(text="second", sender="bob"))
 
     state.hear()
     state.hear()
@@ -553,7 +551,7 @@ def test_what_people_say_is_heard_once_in_their_order():
 
 def test_what_people_say_waits_while_the_model_has_paused_its_turn():
     state = taken(begun(), answer("pause_turn", text("so far")))
-    state.queue(QueuedMessage(text="hurry", sender="ann"))
+    state.queue(Message(text="hurry", sender="ann"))
 
     state.hear()
     during = state.transcript.messages[-1]

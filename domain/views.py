@@ -65,8 +65,13 @@ def _raise(state: RunState) -> str | None:
 
 
 def resolving(run_id: str, action_id: str) -> str:
-    """The command that says whether an effect happened."""
-    return commands.line("resolve", run_id, action_id, options="--done|--not-done --as NAME")
+    """The command that says whether an effect happened; which of the two, nobody but a person can add."""
+    return commands.line("resolve", run_id, action_id, options="--as NAME")
+
+
+def to_add(command: str) -> str:
+    """What a person has to add to a command that answers; an answer that was merely pasted would be a guess."""
+    return "with --done or --not-done" if command.startswith("dayflow resolve ") else ""
 
 
 def record(state: RunState) -> dict[str, Any]:
@@ -234,7 +239,7 @@ def details(state: RunState) -> str:
         if one.conflict:
             lines.append(f"Conflict: {one.conflict.run_id} {one.conflict.action_id} did the same before.")
     if waits := waiting(state):
-        lines.append(f"Waits for: {waits.what}. Answer with: `{waits.command}`")
+        lines.append(f"Waits for: {waits.what}. Answer with: `{waits.command}` {to_add(waits.command)}".rstrip())
     if state.result:
         lines.append(state.result)
     return "\n\n".join(lines)

@@ -18,7 +18,7 @@ from rich.status import Status as Spinner
 from client import live, output
 from client.live import Partial
 from client.output import Exit
-from domain import commands
+from domain import commands, views
 from domain.model import Attempt, Event
 from domain.status import Status
 from store import settings as environment
@@ -214,8 +214,6 @@ class Report(Progress):
 
     def show(self, run: "Run") -> None:
         """Print what is new."""
-        from domain import views
-
         super().show(run)
 
         for step in run.state.steps if run.state else []:
@@ -303,13 +301,17 @@ def _next(run: "Run", answer: str | None, *, staffed: bool) -> str:
     if answer is None:
         return commands.line("watch" if run.open else "steps", run.run_id)
     if staffed or answer.startswith("dayflow resume"):
-        return answer
+        return with_notes(answer, views.to_add(answer))
     start = worker_command(run)
     if run.unheard:
-        return f"{start}    (a worker judges what was sent)"
-    if start == "dayflow up":
-        return f"{start} && {answer}    (no worker is up to go on with it)"
-    return f"{answer}, then {start}    (no worker is up to go on with it)"
+        return with_notes(start, "a worker judges what was sent")
+    both = f"{start} && {answer}" if start == "dayflow up" else f"{answer}, then {start}"
+    return with_notes(both, views.to_add(answer), "no worker is up to go on with it")
+
+
+def with_notes(command: str, *notes: str) -> str:
+    """A command, and what has to be known besides; a line that is pasted whole is refused by the shell."""
+    return f"{command}    ({'; '.join(filter(None, notes))})" if any(notes) else command
 
 
 def summary(record: dict[str, Any]) -> str:

@@ -270,7 +270,13 @@ async def _unknown(json: bool) -> None:
             what = row["intent"] or common.compact(row["arguments"])
             output.say(common.short(f"{row['run_id']} {row['action_id']} {row['tool']}: {what}"))
             output.say(f"  {common.short(row['why'] or '')}")
-            output.say(f"  next:   {row['command'] or 'look at the destination; the server has forgotten this run'}")
+            output.say(f"  next:   {_answer(row['command'])}")
+
+
+def _answer(command: str | None) -> str:
+    if command is None:
+        return "look at the destination; the server has forgotten this run"
+    return common.with_notes(command, views.to_add(command))
 
 
 async def _transcript(run_id: str, execution: str | None) -> None:

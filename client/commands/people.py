@@ -110,7 +110,7 @@ def resolve(
     Example: `dayflow resolve r-1042 s3.1-3fa9c2 --done --as lead@example.com`
     """
     if done is None:
-        output.fail("say --done or --not-done")
+        output.fail("did it happen? Look at the destination, then add --done or --not-done")
     common.run_async(_resolve(run_id, action_id, "done" if done else "not_done", result, by))
 
 
@@ -207,7 +207,8 @@ async def _approvals(json: bool) -> None:
     first = rows[0]
     verb = "approve" if first["status"] == "awaiting_approval" else "resolve"
     options = "--again --as NAME" if first["conflict"] and verb == "approve" else "--as NAME"
-    output.say(f"next:   {commands.line(verb, first['run_id'], first['action_id'], options=options)}")
+    command = commands.line(verb, first["run_id"], first["action_id"], options=options)
+    output.say(f"next:   {common.with_notes(command, views.to_add(command))}")
 
 
 async def _decide(

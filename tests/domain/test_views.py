@@ -116,7 +116,7 @@ WAITING = [
         f"approval of {ID} (pay)",  # anybody on the list
         f"dayflow approve b1 {ID} --again --as NAME",
     ),
-    (wondering(), f"resolution of {ID} (pay)", f"dayflow resolve b1 {ID} --done|--not-done --as NAME"),
+    (wondering(), f"resolution of {ID} (pay)", f"dayflow resolve b1 {ID} --as NAME"),
     (paused("my run; rm -rf ~"), "budget", "dayflow resume 'my run; rm -rf ~'"),  # safe to paste into a shell
     (paused("-x"), "budget", "dayflow resume -- -x"),  # an id, and no option
 ]
@@ -347,3 +347,10 @@ def test_a_view_changes_nothing():
 
     assert state.model_dump() == before
     assert state.status == Status.DONE
+
+
+@pytest.mark.parametrize(("state", "what", "command"), WAITING)
+def test_a_shell_makes_one_command_of_the_answer_and_it_decides_nothing_that_nobody_said(state, what, command):
+    if command is not None:
+        assert set(shlex.shlex(command, posix=True, punctuation_chars=True)).isdisjoint({"|", "<", ">", "&", ";"})
+        assert not {"--done", "--not-done"} & set(shlex.split(command))

@@ -80,7 +80,7 @@ def test_a_fresh_run_in_other_words_says_what_it_met_and_waits_for_a_person(staf
     listed = until("it is listed", lambda: unresolved(staffed, refund))
     assert (listed["action_id"], listed["intent"]) == (met["action_id"], met["intent"])
     assert "with other arguments" in listed["why"]
-    assert listed["command"] == f"dayflow resolve {refund.run_id} {met['action_id']} --done|--not-done --as NAME"
+    assert listed["command"] == f"dayflow resolve {refund.run_id} {met['action_id']} --as NAME"
     assert listed["command"] in staffed.dayflow("actions", "--unknown").stdout
     assert "was sent before with other arguments" in staffed.dayflow("show", refund.run_id).stdout
 

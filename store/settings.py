@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from domain import agent, errors, retention
 from domain.compaction import Summariser
 from domain.retention import Ages
-from store import seal
+from store import crash, seal
 from store.seal import Seal
 
 SAMPLES = Path(__file__).resolve().parent.parent / "sandbox" / "samples"
@@ -147,6 +147,13 @@ class Settings(BaseSettings):
         if keys is not None:
             seal.parse(keys.get_secret_value())
         return keys
+
+    @field_validator("crash_at")
+    @classmethod
+    def _known_crash_point(cls, spec: str | None) -> str | None:
+        if spec is not None:
+            crash.parse(spec)
+        return spec
 
     @property
     def seal(self) -> Seal:

@@ -154,3 +154,13 @@ def interrupted(interrupt: type[BaseException], begun: bool | None) -> None:
     with common.detachable("r1", begun=False) as run:
         run.begun = begun
         raise interrupt
+
+
+@pytest.mark.parametrize("words", [("worker",), ("up",), ("brief",), ("run", "brief"), ("resume",)], ids=" ".join)
+@pytest.mark.parametrize("point", ["nix", "effect.commited", "model.done:0"])
+def test_a_slip_in_a_crash_point_is_refused_by_whatever_hosts_a_worker(tmp_path, words, point):
+    said = Home(tmp_path).dayflow(*words, env={"DAYFLOW_CRASH_AT": point}, code=USAGE).stderr
+
+    assert f"{point!r} is no crash point; `dayflow doctor --crash-points` lists them" in said
+    assert len(said.splitlines()) == 1
+    assert not list(tmp_path.iterdir())

@@ -12,6 +12,7 @@ from pathlib import Path
 from activities import local_files, plain
 from activities.plain import Skipped
 from domain import errors
+from store import files
 
 WHAT_TO_DO = "set DAYFLOW_CALENDAR or --calendar to an .ics file or a folder of them"
 FILE_READ = 20_000_000
@@ -91,7 +92,7 @@ def _file(file: Path, skipped: list[Skipped]) -> Calendar | None:
 def _lines(file: Path) -> Iterator[bytes]:
     """Unfolded lines."""
     whole: list[bytes] = []
-    with local_files.open_regular(file) as opened:
+    with files.open_regular(file) as opened:
         for raw in opened:
             if raw[:1] in (b" ", b"\t"):
                 whole.append(raw[1:].rstrip(b"\r\n"))

@@ -1,11 +1,9 @@
 """The regular files of a folder that the user named, and why its other entries are left alone."""
 
-import errno
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from activities import plain
 from activities.plain import Skipped
@@ -19,15 +17,6 @@ def entries(folder: Path, root: Path) -> Iterator[os.DirEntry[str] | Skipped]:
         if not entry.name.startswith(".") and not _is_folder(entry):
             why = _unfit(entry, root)
             yield Skipped(file=plain.name_of(entry.name), why=why) if why else entry
-
-
-def open_regular(file: Path) -> BinaryIO:
-    """`file` for reading; a FIFO or device that took its place is an OSError and never blocks."""
-    opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
-    if stat.S_ISREG(os.fstat(opened).st_mode):
-        return os.fdopen(opened, "rb")
-    os.close(opened)
-    raise OSError(errno.EINVAL, "not a regular file")
 
 
 def reason(error: OSError) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from activities import local_files, mbox, plain
 from activities.plain import Skipped
 from domain import errors
+from store import files
 
 WHAT_TO_DO = "set DAYFLOW_INBOX or --inbox to a Maildir, an mbox file or a folder of .eml files"
 # ":2,FS" at the end of a Maildir name; file systems without ":" use "!" or ";".
@@ -31,7 +32,7 @@ class Stored:
 
     def start(self, most: int) -> bytes:
         """The first bytes of the message, `most` at most."""
-        with local_files.open_regular(self.file) as opened:
+        with files.open_regular(self.file) as opened:
             opened.seek(self.offset)
             data = opened.read(min(most, self.size))
         return data if self.stamp is not None else mbox.unquoted(data)
@@ -101,12 +102,12 @@ def _stored(file: Path, *, unread: bool) -> Iterator[Stored | Skipped]:
 
 
 def _is_mbox(file: Path) -> bool:
-    with local_files.open_regular(file) as opened:
+    with files.open_regular(file) as opened:
         start = opened.read(5)
     return start in (b"", b"From ")  # a mail server leaves an empty file when the last message is gone
 
 
 def _mbox(file: Path) -> Iterator[Stored]:
-    with local_files.open_regular(file) as opened:
+    with files.open_regular(file) as opened:
         for number, (offset, size) in enumerate(mbox.spans(opened), start=1):
             yield Stored(file, f"{plain.name_of(file.name)}#{number}", offset, size, None, None)

@@ -10,12 +10,11 @@ from typing import Any
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities import approvers
 from activities.tool import Arguments, Context, Happened, Outcome, Tool, Verdict
 from domain import actions, digest, errors
 from domain.decisions import same_person
 from domain.tool import Conflict, Effect, Grant, Prepared, ToolCall, ToolResult
-from store import crash
+from store import approvers, crash
 from store.effects import Effects, Standing
 from store.ledger import Entry
 from store.settings import Settings

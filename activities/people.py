@@ -5,11 +5,11 @@ from decimal import Decimal
 
 from temporalio import activity
 
-from activities import approvers
 from domain import errors
 from domain.decisions import Authority, Objection, Standing, same_person
 from domain.raises import ABOUT, VERDICT, Raise
 from domain.signature import Statement
+from store import approvers
 from store.effects import Effects
 from store.settings import Settings
 

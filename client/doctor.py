@@ -22,7 +22,7 @@ from client import connection, contact, embedded, processes, server, variables, 
 from client.dayflow import TASK_QUEUE
 from client.processes import PartStatus
 from domain import errors
-from store import database
+from store import approvers, database
 from store import settings as environment
 from store.settings import Settings
 
@@ -63,6 +63,7 @@ async def examine() -> list[Check]:
         *await _temporal_side(settings, stack[0]),
         _model(settings),
         *_paths(settings),
+        *_approvers(settings),
         _timezone(settings),
         _terminal(),
         *_crash_point(settings),
@@ -166,8 +167,8 @@ def _attributes(missing: str) -> Check:
 
 
 async def _web_ui(settings: Settings) -> Check:
-    address = connection.ui_address(settings)
-    if not connection.embedded() and not os.environ.get("TEMPORAL_UI_ADDRESS"):
+    address = connection.known_ui(settings)
+    if address is None:
         return Check("web UI", "off", "address not known", "Set TEMPORAL_UI_ADDRESS to the web UI of your server.")
     if await asyncio.to_thread(_answers, address):
         return Check("web UI", "ok", address)
@@ -204,7 +205,6 @@ def _paths(settings: Settings) -> Iterator[Check]:
     wanted: dict[str, tuple[str, Path | None]] = {
         "inbox": ("DAYFLOW_INBOX", settings.inbox),
         "calendar": ("DAYFLOW_CALENDAR", settings.calendar),
-        "approvers": ("DAYFLOW_APPROVERS", settings.approvers),
         "sandbox script": ("DAYFLOW_SANDBOX_SCRIPT", settings.sandbox_script),
     }
     for name, (variable, path) in wanted.items():
@@ -212,6 +212,18 @@ def _paths(settings: Settings) -> Iterator[Check]:
             yield Check(name, "ok", str(path))
         elif path:
             yield Check(name, "broken", f"{path} cannot be read", f"Set {variable} to one that can, or unset it.")
+
+
+def _approvers(settings: Settings) -> Iterator[Check]:
+    """Read as a decision reads it; the sample is none of the user's."""
+    if settings.approvers is None:
+        return
+    try:
+        known = approvers.load(settings).approvers
+    except errors.BadSetting as error:
+        yield Check("approvers", "broken", f"{settings.approvers} cannot be used", str(error))
+    else:
+        yield Check("approvers", "ok", f"{settings.approvers}, {len(known)} named")
 
 
 def _timezone(settings: Settings) -> Check:

@@ -1,8 +1,11 @@
-"""Files that are written whole or not at all, and that their owner alone may read."""
+"""Files that are written whole or not at all, and that their owner alone may read; and reading that never blocks."""
 
+import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write(path: Path, data: bytes, *, unfinished: str = ".dayflow.") -> None:
@@ -19,3 +22,12 @@ def write(path: Path, data: bytes, *, unfinished: str = ".dayflow.") -> None:
         Path(temporary).replace(path)
     finally:
         Path(temporary).unlink(missing_ok=True)
+
+
+def open_regular(file: Path) -> BinaryIO:
+    """`file` for reading; a FIFO or device that took its place is an OSError and never blocks."""
+    opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    if stat.S_ISREG(os.fstat(opened).st_mode):
+        return os.fdopen(opened, "rb")
+    os.close(opened)
+    raise OSError(errno.EINVAL, "not a regular file")

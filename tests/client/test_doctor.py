@@ -73,3 +73,22 @@ def test_doctor_lists_the_crash_points(tmp_path: Path) -> None:
 )
 def test_logins_are_masked(value: str, shown: str) -> None:
     assert variables.shown(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[[approvers]\n", "is no TOML"),
+        ('[[approvers]]\nname = "ana"\nroles = []\n', "approvers.0.roles"),
+        ('[[approvers]]\nname = "ana"\nroles = ["lead"]\n', "1 named"),
+    ],
+    ids=["no TOML", "no role", "good"],
+)
+def test_doctor_reads_the_approvers_file_as_a_decision_does(tmp_path: Path, text: str, found: str) -> None:
+    file = tmp_path / "approvers.toml"
+    file.write_text(text)
+
+    done = Home(tmp_path / "home").dayflow("doctor", env={"DAYFLOW_APPROVERS": str(file)}, code=None)
+
+    assert found in done.stdout
+    assert done.returncode == (0 if found == "1 named" else FAILED)

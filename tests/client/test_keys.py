@@ -8,10 +8,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from homes import Home
 
-from activities.approvers import Approver, Approvers
 from client import keys
 from domain import errors
 from store import seal
+from store.approvers import Approver, Approvers
 from store.seal import Seal
 
 LEAD = "lead@example.com"

@@ -8,8 +8,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from activities import approvers
 from domain import errors
+from store import approvers
 from store.settings import Settings
 
 ABOVE = "above their amount: as 'lead' at most 500.00"

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
-from activities import local_files
 from domain import errors
 from domain.decisions import spelling
+from store import files
 from store.settings import SAMPLES, Settings
 
 VARIABLE = "DAYFLOW_APPROVERS"
@@ -117,7 +117,7 @@ def load(settings: Settings) -> Approvers:
     """Read the file anew; `errors.BadSetting` names the place of a mistake."""
     path = settings.approvers or SAMPLE
     try:
-        with local_files.open_regular(path) as file:
+        with files.open_regular(path) as file:
             raw = tomllib.loads(file.read().decode())
     except OSError as error:
         raise errors.BadSetting(VARIABLE, f"{str(path)!r} cannot be read: {error.strerror}") from None

@@ -50,6 +50,11 @@ async def connect(settings: Settings, **options: Any) -> Client:
         raise errors.Unreachable(f"no Temporal server answers at {config['target_host']}. {start}") from error
 
 
+def known_ui(settings: Settings) -> str | None:
+    """Where the web UI is; None where it is that of one's own server, and nobody has said."""
+    return ui_address(settings) if embedded() or os.environ.get("TEMPORAL_UI_ADDRESS") else None
+
+
 def ui_address(settings: Settings) -> str:
-    """Where the web UI of the embedded server is."""
+    """Where the web UI of the embedded server is, or the one that was named."""
     return os.environ.get("TEMPORAL_UI_ADDRESS") or f"http://127.0.0.1:{settings.ui_port}"

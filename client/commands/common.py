@@ -292,7 +292,8 @@ def show_end(settings: "Settings", run: "Run", *, staffed: bool) -> None:
         output.say(f"reason: {record['error']['message']}")
     if record["simulated"]:
         output.say("The sandbox answered (rules, not a language model); set ANTHROPIC_API_KEY for a real one.")
-    output.say(f"web UI: {run_address(settings, run)}")
+    if address := run_address(settings, run):
+        output.say(f"web UI: {address}")
     output.say(f"next:   {_next(run, record['next_command'], staffed=staffed)}")
 
 
@@ -332,12 +333,13 @@ def cost(record: dict[str, Any]) -> str:
     return f"${amount:.4f}" + (" (simulated)" if record["simulated"] else "")
 
 
-def run_address(settings: "Settings", run: "Run") -> str:
-    """The run's timeline in the web UI."""
+def run_address(settings: "Settings", run: "Run") -> str | None:
+    """The run's timeline in the web UI, where that is known."""
     from client import connection
 
-    base = connection.ui_address(settings)
-    return f"{base}/namespaces/{connection.namespace()}/workflows/{quote(run.run_id, safe='')}/{run.execution}/timeline"
+    base = connection.known_ui(settings)
+    place = f"{connection.namespace()}/workflows/{quote(run.run_id, safe='')}/{run.execution}"
+    return base and f"{base}/namespaces/{place}/timeline"
 
 
 def exit_code(run: "Run") -> Exit:

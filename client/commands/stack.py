@@ -114,10 +114,10 @@ def open_ui(
     """
     from client import connection
 
-    if not connection.embedded() and not os.environ.get("TEMPORAL_UI_ADDRESS"):
-        output.fail("Dayflow does not know the web UI of your own server: set TEMPORAL_UI_ADDRESS, as http://host:port")
     settings = environment.load()
-    address = connection.ui_address(settings)
+    address = connection.known_ui(settings)
+    if address is None:
+        output.fail("Dayflow does not know the web UI of your own server: set TEMPORAL_UI_ADDRESS, as http://host:port")
     output.say(address)
     if settings.seal.on:
         address = _codec_link(settings)
@@ -209,8 +209,8 @@ async def _up(worker: bool) -> None:
     output.table(("part", "", "address", "pid"), rows)
     output.say()
     output.say(f"home    {settings.home}")
-    if connection.embedded() or os.environ.get("TEMPORAL_UI_ADDRESS"):
-        output.say(f"web UI  {connection.ui_address(settings)}    (`dayflow open`)")
+    if ui := connection.known_ui(settings):
+        output.say(f"web UI  {ui}    (`dayflow open`)")
     if address := _another_address(settings):
         output.say(f"CLI     temporal … {address}")
     output.say(await _next(settings))

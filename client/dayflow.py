@@ -162,17 +162,19 @@ class Dayflow:
             raise _not_found(error, run_id) from None
         return answer
 
-    async def waiting(self) -> list[dict[str, Any]]:
-        """What waits for a person, over all runs; read from what the runs publish, without replaying them."""
+    async def waiting(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """What waits for a person, over all runs, and why others cannot be read; from what the runs publish."""
         statuses = '"awaiting_approval", "awaiting_resolution", "paused"'
         query = f'{RUNS} AND DayflowStatus IN ({statuses}) AND ExecutionStatus = "Running"'
         rows: list[dict[str, Any]] = []
+        lost: list[str] = []
         async for found in self.client.list_workflows(query, page_size=1000):
-            memo = await found.memo()
-            if key := missing_key([memo.get("pending")]):
-                raise errors.MissingKey(key)
-            rows += [{"run_id": found.id, **one} for one in memo.get("pending", [])]
-        return rows
+            pending = (await found.memo()).get("pending", [])
+            if key := missing_key([pending]):
+                lost.append(_unreadable(found.id, errors.MissingKey(key)))
+            else:
+                rows += [{"run_id": found.id, **one} for one in pending]
+        return rows, lost
 
     async def reset_failed(self, run: Run) -> None:
         """Let a failed run go on: reset to the workflow task that scheduled the activity that failed.
@@ -246,7 +248,7 @@ class Dayflow:
         try:
             return await self.get(run_id)
         except (errors.Lost, errors.MissingKey) as error:
-            return f"{run_id} cannot be read: {error}"
+            return _unreadable(run_id, error)
 
     async def _begun(self, run_id: str, execution: str | None) -> WorkflowExecutionDescription:
         """The execution that is named, else the newest one that has an agent; one that was refused never has."""
@@ -333,6 +335,10 @@ async def _either(event: asyncio.Event, task: asyncio.Task[None]) -> None:
     waiting = asyncio.create_task(event.wait())
     await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
+
+
+def _unreadable(run_id: str, error: errors.DayflowError) -> str:
+    return f"{run_id} cannot be read: {error}"
 
 
 def _not_found(error: RPCError, run_id: str) -> errors.DayflowError:

@@ -9,13 +9,17 @@ from store.database import Database
 from store.effects import Effects
 
 
-async def find(dayflow: Dayflow, store: Database) -> list[dict[str, Any]]:
-    """Oldest first: what runs wait for, and what the ledger knows of besides, such as of a run that was cancelled."""
-    asked = [_asked(row) for row in await dayflow.waiting() if row["status"] == "unknown"]
+async def find(dayflow: Dayflow, store: Database) -> tuple[list[dict[str, Any]], list[str]]:
+    """Oldest first: what runs wait for, and what the ledger knows of besides, such as of a run that was cancelled.
+
+    And why other runs cannot be read.
+    """
+    waiting, lost = await dayflow.waiting()
+    asked = [_asked(row) for row in waiting if row["status"] == "unknown"]
     known = {(row["run_id"], row["action_id"]) for row in asked}
     ledger = await Effects(store).unknowns(dayflow.client.namespace)
     left = [await _left(dayflow, row) for row in ledger if (row["run_id"], row["action_id"]) not in known]
-    return sorted([*asked, *left], key=lambda row: str(row["since"]))
+    return sorted([*asked, *left], key=lambda row: str(row["since"])), lost
 
 
 def _asked(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -342,6 +342,14 @@ def run_address(settings: "Settings", run: "Run") -> str | None:
     return base and f"{base}/namespaces/{place}/timeline"
 
 
+def tell_lost(lost: list[str]) -> None:
+    """Name what a list could not read, after the rest of it, and end."""
+    for line in lost:
+        output.note(line)
+    if lost:
+        raise SystemExit(int(Exit.FAILED))
+
+
 def exit_code(run: "Run") -> Exit:
     """How a command that followed a run ends."""
     return EXIT_CODES.get(run.status, Exit.DONE)

@@ -129,10 +129,7 @@ async def _runs(limit: int, agent: str | None, json: bool) -> None:
     else:
         columns = ("run", "agent", "status", "steps", "tokens", "cost", "started")
         output.table(columns, [_cells(run) for run in found])
-    for line in lost:
-        output.note(line)
-    if lost:
-        raise SystemExit(int(Exit.FAILED))
+    common.tell_lost(lost)
 
 
 def _row(run: "Run") -> dict[str, Any]:
@@ -260,10 +257,10 @@ async def _unknown(json: bool) -> None:
 
     _, dayflow = await common.connected()
     async with common.store() as store:
-        rows = await unresolved.find(dayflow, store)
+        rows, lost = await unresolved.find(dayflow, store)
     if json:
         output.as_json(rows)
-    elif not rows:
+    elif not rows and not lost:
         output.say("No effect waits for a person to say whether it happened.")
     else:
         for row in rows:
@@ -271,6 +268,7 @@ async def _unknown(json: bool) -> None:
             output.say(common.short(f"{row['run_id']} {row['action_id']} {row['tool']}: {what}"))
             output.say(f"  {common.short(row['why'] or '')}")
             output.say(f"  next:   {_answer(row['command'])}")
+    common.tell_lost(lost)
 
 
 def _answer(command: str | None) -> str:

@@ -190,13 +190,17 @@ def _read(arguments: str) -> Any:
 
 async def _approvals(json: bool) -> None:
     _, dayflow = await common.connected()
-    rows = await dayflow.waiting()
+    rows, lost = await dayflow.waiting()
     if json:
         output.as_json(rows)
-        return
-    if not rows:
+    elif rows:
+        _list_waiting(rows)
+    elif not lost:
         output.say("Nothing waits for a person.")
-        return
+    common.tell_lost(lost)
+
+
+def _list_waiting(rows: list[dict[str, Any]]) -> None:
     shown = ("run_id", "action_id", "tool", "role", "conflict", "expires_at")
     for row in rows:
         row["conflict"] = row["conflict"] and f"{row['conflict']['run_id']} {row['conflict']['action_id']}"

@@ -223,10 +223,10 @@ async def _next(settings: "Settings") -> str:
     from client import connection
     from client.dayflow import Dayflow
 
-    waiting: list[Any] = []
+    waiting: tuple[list[Any], list[str]] = [], []
     with contextlib.suppress(errors.DayflowError, RPCError):  # a server of one's own may be down, or keep no list
         waiting = await Dayflow(await connection.connect(settings)).waiting()
-    return f"next:   dayflow {'approvals' if waiting else 'brief'}"
+    return f"next:   dayflow {'approvals' if any(waiting) else 'brief'}"
 
 
 def _another_address(settings: "Settings") -> str | None:

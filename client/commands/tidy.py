@@ -1,6 +1,7 @@
 """The command that cleans up: retention, its dry run, its last report, and what people keep."""
 
 import shlex
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -73,10 +74,12 @@ async def _last(json: bool) -> None:
     from client import tidying
 
     _, dayflow = await common.connected()
-    report = await tidying.last(dayflow.client)
+    report, rehearsed = await tidying.last(dayflow.client)
     if report is None:
         raise errors.NotFound("there was no clean-up yet; `dayflow retention --dry-run` says what one would delete")
     _show(report, json)
+    if rehearsed:
+        output.note(f"A dry run was later, at {_moment(rehearsed)}; it deleted nothing.")
 
 
 async def _keep(run_id: str, by: str | None) -> None:
@@ -97,7 +100,7 @@ def _show(report: "Report", json: bool) -> None:
         output.as_json(report.model_dump(mode="json"))
         return
     plan = report.plan
-    at = f"{plan.at:%Y-%m-%d %H:%M} UTC"
+    at = _moment(plan.at)
     output.say(f"dry run at {at}: nothing was deleted" if plan.dry_run else f"clean-up at {at}")
     columns = ("what", "older than", "would go" if plan.dry_run else "gone", "enter grace", "stay though old")
     output.table(columns, [_cells(report, kind) for kind in report.kinds])
@@ -121,6 +124,10 @@ def _cells(report: "Report", kind: Any) -> tuple[Any, ...]:
     kept = ", ".join(f"{count} ({why})" for why, count in sorted(tally.kept.items()))
     went = tally.due if plan.dry_run else tally.gone
     return LABELS[kind], _days(plan.age(kind)), went, tally.entered_grace, kept or None
+
+
+def _moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 def _days(count: float) -> str:

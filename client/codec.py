@@ -39,11 +39,15 @@ class SealingCodec(PayloadCodec):
         return [self._opened(payload) if is_sealed(payload) else payload for payload in payloads]
 
     def check(self, events: Iterable[HistoryEvent]) -> None:
-        """`errors.MissingKey` where a run's own input or result wants a key that is not here; messages may be junk."""
+        """`errors.MissingKey` where a run's own input, result or failure wants a key that is not here.
+
+        Messages may be junk.
+        """
         for event in events:
             for payload in (
                 *event.workflow_execution_started_event_attributes.input.payloads,
                 *event.activity_task_completed_event_attributes.result.payloads,
+                event.activity_task_failed_event_attributes.failure.encoded_attributes,
             ):
                 if (wanted := key_of(payload)) is not None and wanted not in self._seal.ids:
                     raise errors.MissingKey(wanted)

@@ -165,9 +165,12 @@ async def _start(part: Part, progress: Progress) -> PartStatus:
         record = _launch(part, seen, progress)
     assert record is not None
     async with _patient(part, progress):
-        if not await background.until(lambda: _answers(part, record), record, part.start_s):
-            await _give_up(part, record, fresh, offset)
-        await part.prepare()
+        if answers := await background.until(lambda: _answers(part, record), record, part.start_s):
+            await part.prepare()
+    if not answers and not fresh and not record.alive:  # it was dying when it was looked at
+        return await _start(part, progress)
+    if not answers:
+        await _give_up(part, record, fresh, offset)
     part.process.mark_ready(record)
     return PartStatus(part.name, "running", part.address, record.pid, record.since, part.process.log, started=fresh)
 

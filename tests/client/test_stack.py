@@ -202,6 +202,22 @@ def test_up_right_after_a_kill_waits_for_what_is_dying(new: Home) -> None:
     assert [(one.state, one.started) for one in again] == [("running", True)] * 2
 
 
+def test_what_dies_while_it_is_waited_for_is_started_again(new: Home) -> None:
+    with settings_of(new) as settings:
+        asyncio.run(processes.ensure(settings, progress=print))
+        sandbox = pid_of(new, "sandbox")
+        os.kill(sandbox, signal.SIGSTOP)
+
+        def progress(line: str) -> None:
+            if "not ready yet" in line:
+                os.kill(sandbox, signal.SIGKILL)
+
+        again = asyncio.run(processes.ensure(settings, progress=progress))
+
+    assert {one.part: (one.state, one.started) for one in again}["sandbox"] == ("running", True)
+    assert pid_of(new, "sandbox") != sandbox
+
+
 def test_a_spoilt_pid_file_is_as_good_as_none(new: Home) -> None:
     (new.path / "run").mkdir(parents=True)
     pid_file(new, "server").write_text("{")

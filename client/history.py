@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from temporalio.api.enums.v1 import EventType, PendingActivityState
+from temporalio.api.enums.v1 import EventType, PendingActivityState, WorkflowTaskFailedCause
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
@@ -62,12 +62,14 @@ def newest_task(events: list[HistoryEvent]) -> int | None:
 
 
 async def failing_task(events: list[HistoryEvent], converter: DataConverter) -> str | None:
-    """The message of the newest workflow task, if it failed."""
+    """The message of the newest workflow task, if it failed; a reset ends one as failed, too, and is no trouble."""
     for event in reversed(events):
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
             return None
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-            return await _why(event.workflow_task_failed_event_attributes.failure, converter)
+            failed = event.workflow_task_failed_event_attributes
+            reset = failed.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
+            return None if reset else await _why(failed.failure, converter)
     return None
 
 

@@ -138,11 +138,17 @@ class Dayflow:
             raise _not_found(error, run_id) from None
 
     async def cancel(self, run_id: str) -> None:
-        """Ask a run to stop; effects that are under way come to their end first."""
+        """Ask a run to stop; effects that are under way come to their end first. The server takes it of any run."""
+        if (await self._describe(run_id, None)).status is not WorkflowExecutionStatus.RUNNING:
+            raise _closed(run_id)
         try:
             await self.client.get_workflow_handle(run_id).cancel()
         except RPCError as error:
             raise _not_found(error, run_id) from None
+
+    async def queue(self, run_id: str) -> str:
+        """The task queue of a run; `errors.NotFound` if there is none."""
+        return (await self._describe(run_id, None)).task_queue
 
     async def decide(self, run_id: str, decision: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Send a decision and wait for what becomes of it; the same `decision_id` again is the same decision."""
@@ -299,7 +305,7 @@ class Dayflow:
             state=replayed.state,
             forced_end=end if not said and not went_on_in else None,
             warning=await history.failing_task(events, self.client.data_converter),
-            unheard=history.signals(ahead),
+            unheard=history.sent(ahead),
             task_open=any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED for event in ahead),
             other_executions=await self._others(told),
             came_from=came_from,
@@ -341,11 +347,14 @@ def _unreadable(run_id: str, error: errors.DayflowError) -> str:
     return f"{run_id} cannot be read: {error}"
 
 
+def _closed(run_id: str) -> errors.NotFound:
+    return errors.NotFound(f"the run {run_id!r} is closed; `{commands.line('show', run_id)}` shows how it ended")
+
+
 def _not_found(error: RPCError, run_id: str) -> errors.DayflowError:
     """NOT_FOUND may mean the run or the whole namespace: read the text before believing it."""
     if error.status is RPCStatusCode.NOT_FOUND and "amespace" not in error.message:
         if "already completed" in error.message:
-            show = commands.line("show", run_id)
-            return errors.NotFound(f"the run {run_id!r} is closed; `{show}` shows how it ended")
+            return _closed(run_id)
         return errors.NotFound(f"there is no run {run_id!r}; `dayflow runs` lists those that exist")
     return errors.Unreachable(f"the Temporal server could not answer: {error.message}")

@@ -37,10 +37,15 @@ def went_on_in(events: Sequence[HistoryEvent]) -> str | None:
     return last.workflow_execution_continued_as_new_event_attributes.new_execution_run_id or None
 
 
-def signals(events: Sequence[HistoryEvent]) -> list[str]:
-    """The names of the signals among them."""
-    names = (event.workflow_execution_signaled_event_attributes.signal_name for event in events)
-    return [name for name in names if name]
+def sent(events: Sequence[HistoryEvent]) -> list[str]:
+    """The names of the signals among them, and `cancel` for the wish that it ends."""
+    return [name for name in map(_sent, events) if name]
+
+
+def _sent(event: HistoryEvent) -> str:
+    if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
+        return "cancel"
+    return event.workflow_execution_signaled_event_attributes.signal_name
 
 
 def failed_task(events: list[HistoryEvent]) -> int | None:

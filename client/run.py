@@ -15,7 +15,7 @@ class Run:
 
     state is what its workers have recorded; None while none has taken it up. warning: why its worker cannot go on.
     lost: parts whose worker has ended while they ran; the server has not noticed yet.
-    unheard, task_open: signals that no worker has worked in yet, and whether anything else is to be worked in.
+    unheard, task_open: signals and a wish to cancel that no worker has worked in yet, and whether anything else is.
     came_from, went_on_in: the executions before and after this one, of a run that continued as new.
     retrying: parts of it that have failed and are tried again by themselves; its history does not know of them yet.
     """

@@ -268,16 +268,16 @@ async def staffed(dayflow: "Dayflow", run: "Run") -> bool:
     return await dayflow.has_worker(run.task_queue, besides=workers.own())
 
 
-def worker_command(run: "Run") -> str:
+def worker_command(run_id: str, task_queue: str) -> str:
     """The command that gives the run a worker."""
     from client.dayflow import TASK_QUEUE
 
-    return "dayflow up" if run.task_queue == TASK_QUEUE else commands.line("resume", run.run_id)
+    return "dayflow up" if task_queue == TASK_QUEUE else commands.line("resume", run_id)
 
 
 def unheard_lines(run: "Run") -> list[str]:
     """What was said to a run, and no worker has worked in yet."""
-    start = worker_command(run)
+    start = worker_command(run.run_id, run.task_queue)
     return [f"sent, and not judged yet: {name} (a worker does: `{start}`)" for name in run.unheard if run.open]
 
 
@@ -299,15 +299,17 @@ def show_end(settings: "Settings", run: "Run", *, staffed: bool) -> None:
 
 def _next(run: "Run", answer: str | None, *, staffed: bool) -> str:
     """The next command; a word that only a worker hears needs one first."""
+    start, alone = worker_command(run.run_id, run.task_queue), "no worker is up to go on with it"
+    if answer is None and run.open and not staffed:
+        return with_notes(start, alone)
     if answer is None:
         return commands.line("watch" if run.open else "steps", run.run_id)
     if staffed or answer.startswith("dayflow resume"):
         return with_notes(answer, views.to_add(answer))
-    start = worker_command(run)
     if run.unheard:
         return with_notes(start, "a worker judges what was sent")
     both = f"{start} && {answer}" if start == "dayflow up" else f"{answer}, then {start}"
-    return with_notes(both, views.to_add(answer), "no worker is up to go on with it")
+    return with_notes(both, views.to_add(answer), alone)
 
 
 def with_notes(command: str, *notes: str) -> str:

@@ -250,7 +250,7 @@ async def _send(dayflow: "Dayflow", run: "Run", decision: dict[str, Any], json: 
 
 
 def _unheard(run: "Run") -> str:
-    return f"sent; it is judged when a worker is up (`{common.worker_command(run)}`)"
+    return f"sent; it is judged when a worker is up (`{common.worker_command(run.run_id, run.task_queue)}`)"
 
 
 def _bind(settings: "Settings", dayflow: "Dayflow", run: "Run", action: "Action", decision: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from store.settings import Settings
 
 LAST_WORDS_S = 10.0
+LOOK_S = 2.0
 
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print what the model says as it comes, and each step.")]
 CrashAfter = Annotated[
@@ -286,14 +287,26 @@ def _stands_on(run: "Run", *, quiet: bool) -> int:
 async def _watch(run_id: str, json: bool) -> None:
     settings, dayflow = await common.connected()
     run = await dayflow.get(run_id)
-    if run.open and not await dayflow.has_worker(run.task_queue):
-        resume = commands.line("resume", run_id)
-        output.note(f"no worker polls {run.task_queue!r}: the run stands still. `{resume}` lets it go on.")
+    alone = asyncio.create_task(_say_when_alone(settings, dayflow, run))
     with common.detachable(run_id):
-        if json:
-            await _report(settings, dayflow, run_id)
-        else:
-            await _see_through(settings, dayflow, run_id, verbose=True, json=False)
+        try:
+            if json:
+                await _report(settings, dayflow, run_id)
+            else:
+                await _see_through(settings, dayflow, run_id, verbose=True, json=False)
+        finally:
+            alone.cancel()
+
+
+async def _say_when_alone(settings: "Settings", dayflow: "Dayflow", run: "Run") -> None:
+    """Say once that no worker is up, as soon as that is so."""
+    from client import contact
+
+    while run.open and await dayflow.has_worker(run.task_queue):  # noqa: ASYNC110  the server tells nobody
+        await asyncio.sleep(LOOK_S)
+    if run.open and await contact.reach(settings):  # where the server is gone, that is what is said
+        resume = commands.line("resume", run.run_id)
+        output.note(f"no worker polls {run.task_queue!r}: the run stands still. `{resume}` lets it go on.")
 
 
 async def _report(settings: "Settings", dayflow: "Dayflow", run_id: str) -> None:
@@ -306,12 +319,20 @@ async def _report(settings: "Settings", dayflow: "Dayflow", run_id: str) -> None
 async def _cancel(run_id: str) -> None:
     _, dayflow = await common.connected()
     await dayflow.cancel(run_id)
-    output.say(f"{run_id} is asked to stop. See `{commands.line('show', run_id)}`.")
+    await _say_sent(dayflow, run_id, "is asked to stop")
 
 
 async def _send(run_id: str, name: str, content: dict[str, Any], then: str) -> None:
     _, dayflow = await common.connected()
     await dayflow.signal(run_id, name, content)
+    await _say_sent(dayflow, run_id, then)
+
+
+async def _say_sent(dayflow: "Dayflow", run_id: str, then: str) -> None:
+    """What a run does with what was sent to it, and whether a worker is missing for that."""
+    queue = await dayflow.queue(run_id)
+    if not await dayflow.has_worker(queue):
+        then += f"; it does so when a worker is up (`{common.worker_command(run_id, queue)}`)"
     output.say(f"{run_id} {then}. See `{commands.line('show', run_id)}`.")
 
 

@@ -236,6 +236,12 @@ class Worker(Part):
         asking = await workers.asking(client, TASK_QUEUE) if client else []
         return any(one.startswith(f"{pid}@") for one in asking)
 
+    async def others(self) -> list[str]:
+        """Who asks for work besides the one that was started in the background, by identity: `pid@host`."""
+        client, record = await contact.reach(self.settings), self.process.read()
+        asking = await workers.asking(client, TASK_QUEUE) if client else []
+        return sorted(one for one in asking if record is None or not one.startswith(f"{record.pid}@"))
+
     def moved(self, record: Record) -> str | None:
         if record.address == self.address:
             return None

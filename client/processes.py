@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -71,7 +71,7 @@ async def status(settings: Settings) -> list[PartStatus]:
     for kind in (Sandbox, Codec):  # one that is not needed any more may still run
         if not any(isinstance(part, kind) for part in parts) and kind(settings).process.read():
             parts.insert(-1, kind(settings))
-    found = list(await asyncio.gather(*(_look(part) for part in parts)))
+    found = list(await asyncio.gather(*(_look_for_any(part) for part in parts)))
     return found if connection.embedded() else [await _outside(settings), *found]
 
 
@@ -108,6 +108,14 @@ async def _look(part: Part) -> PartStatus:
     if stranger := await part.stranger():
         return _told(part, "foreign", None, stranger)
     return _told(part, "stale" if record else "stopped", None)
+
+
+async def _look_for_any(part: Part) -> PartStatus:
+    """The same; a worker that runs in a terminal, or on another machine, is one."""
+    seen = await _look(part)
+    if isinstance(part, Worker) and seen.state in ("stopped", "stale") and (others := await part.others()):
+        return replace(seen, state="running", note=f"not started by `dayflow up`: {', '.join(others)}")
+    return seen
 
 
 async def _state(part: Part, record: Record) -> tuple[State, str | None]:

@@ -241,7 +241,7 @@ async def _down() -> None:
     from client import processes
 
     settings = environment.load()
-    for line in await _open_runs(settings):
+    for line in [*await _open_runs(settings), *await _other_workers(settings)]:
         output.note(line)
     stopped = await processes.down(settings, output.note)
     output.say(f"stopped: {', '.join(stopped)}" if stopped else "Nothing was running that `dayflow up` started.")
@@ -256,6 +256,16 @@ async def _open_runs(settings: "Settings") -> list[str]:
     found = await Dayflow(client).unfinished(NAMED_RUNS + 1) if client else []
     more = " and more" if len(found) > NAMED_RUNS else ""
     told = f"open, and going on at the next `dayflow up` or `dayflow resume`: {', '.join(found[:NAMED_RUNS])}{more}"
+    return [told] if found else []
+
+
+async def _other_workers(settings: "Settings") -> list[str]:
+    """Those that lose their server, and are not stopped with it."""
+    from client import connection
+    from client.embedded import Worker
+
+    found = await Worker(settings).others() if connection.embedded() else []
+    told = f"not started by `dayflow up`, and left running (Ctrl-C where it runs ends it): worker {', '.join(found)}"
     return [told] if found else []
 
 

@@ -18,12 +18,14 @@ from unittest.mock import patch
 import pytest
 from disks import PAGE, small_disk
 from homes import BIN, Home, free_ports, kill, until
+from workers import working
 
 from client import background, hosting, ports, processes
+from client.dayflow import TASK_QUEUE
 from domain import errors
 from store.settings import Settings
 
-NO_SERVER, USAGE = 5, 2
+FAILED, NO_SERVER, USAGE = 1, 5, 2
 PARTS = ["server", "sandbox", "worker"]
 
 
@@ -389,3 +391,20 @@ def test_logs_follows_whole_lines(new: Home, program: Any) -> None:
 def test_open_prints_the_web_ui(home: Home) -> None:
     assert home.dayflow("open", "--print").stdout == f"http://127.0.0.1:{home.ui_port}\n"
     assert "TEMPORAL_UI_ADDRESS" in home.dayflow("open", env={"TEMPORAL_ADDRESS": "localhost:1"}, code=USAGE).stderr
+
+
+def test_a_worker_in_another_terminal_counts_and_down_says_that_it_is_left_running(new: Home) -> None:
+    new.dayflow("up", "--no-worker")
+    alone = new.dayflow("status", code=FAILED)
+    with working(new, TASK_QUEUE) as worker:
+        worker.ready()
+        until("it asks for work", lambda: status(new)["worker"].running)
+
+        seen, checks = new.dayflow("status"), new.json("doctor")["checks"]
+        stopped = new.dayflow("down")
+
+    identity = f"{worker.pid}@{socket.gethostname()}"
+    assert "not started by `dayflow up`" not in alone.stdout
+    assert f"worker: not started by `dayflow up`: {identity}" in seen.stdout
+    assert {one["name"]: one["state"] for one in checks}["the worker"] == "ok"
+    assert f"left running (Ctrl-C where it runs ends it): worker {identity}" in stopped.stderr

@@ -143,4 +143,10 @@ def _say(error: BaseException) -> str:
     if isinstance(error, anthropic.APIStatusError):
         said = f": {error.api_message}" if error.api_message else ""
         return f"the Messages API answered {error.status_code} {error.type or 'without a type'}{said}"[:500]
-    return f"{type(error).__name__}: {error}"[:500]
+    where = f" ({_origin(error.request.url)})" if isinstance(error, anthropic.APIConnectionError) else ""
+    return f"{type(error).__name__}: {error}{where}"[:500]
+
+
+def _origin(url: httpx2.URL) -> str:
+    """The address without path and login."""
+    return f"{url.scheme}://{url.netloc.decode()}"

@@ -445,3 +445,13 @@ async def test_a_cancelled_request_is_no_failure_of_the_model(ledger):
 
         with pytest.raises(asyncio.CancelledError):
             await asked
+
+
+@pytest.mark.parametrize("kind", [anthropic.APIConnectionError, anthropic.APITimeoutError])
+def test_a_connection_that_fails_names_the_address_without_a_login(kind):
+    error = kind(request=httpx2.Request("POST", "http://me:SENTINEL@model.example.com:8234/v1/messages"))
+
+    said = str(model_errors.failure(error, 1))
+
+    assert "(http://model.example.com:8234)" in said
+    assert "SENTINEL" not in said

@@ -1,6 +1,8 @@
 """The log file of the commands: their terminal is for people. A worker, and what serves, logs to its stderr instead."""
 
 import logging
+import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -33,20 +35,34 @@ class File(RotatingFileHandler):
 
 
 class Retries(logging.Handler):
-    """Tells of each attempt for one run that failed in this process and is made again by itself."""
+    """Tells of each attempt for one run that failed in this process and is made again by itself.
 
-    def __init__(self, run_id: str, tell: Callable[[str], None]) -> None:
+    patience: of what mends itself in so many seconds nothing is told, and of the rest once; 0 tells of each attempt.
+    """
+
+    def __init__(self, run_id: str, tell: Callable[[str], None], patience: float) -> None:
         super().__init__()
-        self._run_id, self._tell = run_id, tell
+        self._run_id, self._tell, self._patience = run_id, tell, patience
+        self._since: dict[str, float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Tell, if it is one."""
         about = getattr(record, "temporal_activity", {})
         error = record.exc_info[1] if record.exc_info else None
-        if error and about.get("workflow_id") == self._run_id and not getattr(error, "non_retryable", False):
+        ours = about.get("workflow_id") == self._run_id and not getattr(error, "non_retryable", False)
+        if error and ours and self._is_due(about["activity_id"]):
             self._tell(
                 f"{about['activity_type']}, attempt {about['attempt']}: {_words(error)}; it is tried again by itself"
             )
+
+    def _is_due(self, activity_id: str) -> bool:
+        if not self._patience:
+            return True
+        now = time.monotonic()
+        due = now - self._since.setdefault(activity_id, now) >= self._patience
+        if due:
+            self._since[activity_id] = math.inf
+        return due
 
 
 def begin(home: Path) -> None:
@@ -59,9 +75,9 @@ def _words(error: BaseException) -> str:
 
 
 @contextmanager
-def retries(run_id: str, tell: Callable[[str], None] | None) -> Iterator[None]:
+def retries(run_id: str, tell: Callable[[str], None], patience: float) -> Iterator[None]:
     """Tell of what is tried again for a run, as long as the block runs."""
-    handler = Retries(run_id, tell) if tell else logging.NullHandler()
+    handler = Retries(run_id, tell, patience)
     ACTIVITIES.addHandler(handler)
     try:
         yield

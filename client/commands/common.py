@@ -40,6 +40,8 @@ EXIT_CODES = {
     Status.AWAITING_RESOLUTION: Exit.WAITING,
 }
 SHOWN_CHARACTERS = 160
+# What is tried again may mend itself for so long; then one line says so.
+PATIENCE_S = 3.0
 # A server that does not answer for so long is gone.
 LOST_S = 4.0
 # What a worker in this process gives its activities then, which can tell nobody of their end.
@@ -165,7 +167,7 @@ class Progress:
         self._partial = Partial(live.screen(), after) if verbose else None
         self._spinner = Spinner("starting", console=output.err) if sys.stderr.isatty() and not verbose else None
         self.hear: live.Hear | None = self._partial.hear if self._partial else None
-        self.retried = output.note if verbose else None
+        self.patience = 0.0 if verbose else PATIENCE_S
 
     def __enter__(self) -> Self:
         if self._spinner:
@@ -240,11 +242,11 @@ def step_line(step: "Step") -> str:
     return line + (f"  ({step.possibly_paid} possibly paid before)" if step.possibly_paid else "")
 
 
-def call_lines(step: "Step") -> list[str]:
-    """The text and the calls of a step."""
+def call_lines(step: "Step", *, last: bool = False) -> list[str]:
+    """The text and the calls of a step. last: the words of a last answer, too, which no result follows here."""
     lines = []
     for block in step.assistant:
-        if block.get("type") == "text" and step.stop_reason == "tool_use":
+        if block.get("type") == "text" and (last or step.stop_reason == "tool_use"):
             lines.append(f"  {short(block['text'])}")
         if block.get("type") == "tool_use":
             lines.append(f"  → {block['name']} {short(compact(block['input']))}")

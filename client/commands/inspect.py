@@ -239,7 +239,7 @@ async def _steps(run_id: str, execution: str | None, json: bool) -> None:
         return
     for step in taken:
         output.say(common.step_line(step))
-        for line in [*common.call_lines(step), *common.result_lines(step)]:
+        for line in [*common.call_lines(step, last=True), *common.result_lines(step)]:
             output.say(line)
 
 

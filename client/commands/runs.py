@@ -241,7 +241,7 @@ async def _followed(settings: "Settings", dayflow: "Dayflow", run_id: str, progr
 
     last = None
     try:
-        with logfile.retries(run_id, progress.retried), progress:
+        with logfile.retries(run_id, output.note, progress.patience), progress:
             async with live.listening(settings, progress.hear) as named:
                 async for last in dayflow.follow(run_id):
                     progress.show(last)

@@ -10,6 +10,7 @@ import pytest
 from homes import BIN, Home, running, until
 from script import unique
 
+from client import logfile
 from client.commands import common
 
 INTERRUPTED, NO_SERVER, USAGE = 130, 5, 2
@@ -137,6 +138,7 @@ def test_the_next_command_can_be_pasted_whatever_the_id_is_made_of(home, run_id)
     assert command.startswith("dayflow ")
     assert pasted.returncode == 0, pasted.stderr
     assert "step 1" in pasted.stdout
+    assert done.stdout.splitlines()[0] in pasted.stdout  # the words of the last answer
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, asyncio.CancelledError])
@@ -164,3 +166,17 @@ def test_a_slip_in_a_crash_point_is_refused_by_whatever_hosts_a_worker(tmp_path,
     assert f"{point!r} is no crash point; `dayflow doctor --crash-points` lists them" in said
     assert len(said.splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("patience", "attempts"), [(0.0, [1, 2, 3]), (1e-9, [2])], ids=["verbose", "quiet"])
+def test_what_does_not_mend_itself_soon_is_told_once_and_by_verbose_each_time(patience, attempts):
+    told: list[str] = []
+    with logfile.retries("r", told.append, patience):
+        for attempt in (1, 2, 3):
+            about = {"workflow_id": "r", "activity_id": "1", "activity_type": "call_model", "attempt": attempt}
+            error = ConnectionError("refused")
+            logfile.ACTIVITIES.warning("failed", exc_info=error, extra={"temporal_activity": about})
+
+    assert told == [
+        f"call_model, attempt {attempt}: ConnectionError: refused; it is tried again by itself" for attempt in attempts
+    ]

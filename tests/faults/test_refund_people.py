@@ -277,6 +277,21 @@ def test_a_run_that_is_cancelled_between_two_attempts_hears_first_what_became_of
     cancelled_with_its_refund(staffed, refund)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("point", ["effect.begun", "effect.committed"])
+def test_a_run_that_is_cancelled_while_the_worker_of_its_effect_is_dead_hears_first_what_became_of_it(home, point):
+    refund = Refund("cancelled", queue=unique("dead"))
+    begin(home, refund)
+    with working(home, refund.queue, DAYFLOW_CRASH_AT=point) as worker:
+        approve(home, refund.run_id, asked(home, refund)["action_id"])
+        worker.died()
+    home.dayflow("cancel", refund.run_id)
+    with working(home, refund.queue):
+        ends(home, refund.run_id, "cancelled")
+
+    cancelled_with_its_refund(home, refund)
+
+
 def test_a_run_that_is_cancelled_while_its_provider_refuses_to_begin_carries_nothing_out(staffed):
     refund = Refund("cancelled")
     begin(staffed, refund)

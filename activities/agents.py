@@ -54,7 +54,7 @@ class Agents:
             run=run,
             agent=found.name,
             instructions=found.instructions,
-            task=self._task(wanted, found),
+            task=found.task_for(wanted.task, f'{{"agent": "{found.name}", "task": "…"}}'),
             model=model,
             max_tokens=found.max_tokens,
             tools=sorted(map(self._spec, found.tools), key=lambda tool: tool.name),
@@ -82,12 +82,6 @@ class Agents:
 
     def _default_model(self, found: Agent) -> str:
         return spend.SANDBOX_MODEL if self._settings.sandbox_answers else found.model
-
-    def _task(self, wanted: RunRequest, found: Agent) -> str:
-        task = wanted.task or found.task
-        if task is None:
-            raise errors.BadRequest(f'the agent {found.name!r} needs a task: {{"agent": "{found.name}", "task": "…"}}')
-        return task
 
     def _spec(self, name: str) -> ToolSpec:
         if name not in self._tools:

@@ -55,7 +55,20 @@ class Dayflow:
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             )
         except WorkflowAlreadyStartedError:
-            raise errors.BadRequest(f"the run id {run_id!r} is in use; choose another --id") from None
+            await self.check_unused(run_id)
+            raise errors.BadRequest(f"the id {run_id!r} is that of another workflow; choose another --id") from None
+
+    async def check_unused(self, run_id: str) -> None:
+        """`errors.BadRequest` if there is a run of this id, or was one."""
+        try:
+            told = await self._describe(run_id, None)
+        except errors.NotFound:
+            return
+        if told.status is WorkflowExecutionStatus.RUNNING:
+            on = commands.line("resume", run_id)
+            raise errors.BadRequest(f"the run id {run_id!r} is in use; `{on}` goes on with it, or choose another --id")
+        show = commands.line("show", run_id)
+        raise errors.BadRequest(f"the run id {run_id!r} was used before (`{show}`); choose another --id")
 
     async def get(self, run_id: str, execution: str | None = None) -> Run:
         """A run by its id, its newest execution unless one is named; `errors.NotFound` if there is none."""

@@ -76,6 +76,13 @@ class Agent(BaseModel):
     keep_last: Annotated[int, Field(ge=1)] = 1
     summariser: Summariser = "rules"
 
+    def task_for(self, given: str | None, example: str) -> str:
+        """The task of a run that was given this one, or none. example: how to give one to an agent that has none."""
+        task = given or self.task
+        if task is None:
+            raise errors.BadRequest(f"the agent {self.name!r} needs a task: {example}")
+        return task
+
 
 class Definition(BaseModel):
     """Everything of an agent that a run goes by, as it was when the run began.

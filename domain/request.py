@@ -60,11 +60,19 @@ def parse(raw: Sequence[Any]) -> RunRequest:
     if set(value) == {"oversized"}:
         raise errors.BadRequest(f"the input has {value['oversized']} bytes; at most {MAX_INPUT_BYTES} are taken")
     try:
+        return check(value)
+    except errors.BadRequest as error:
+        raise errors.BadRequest(f"the input cannot be used: {error}. An example: {EXAMPLE}") from None
+
+
+def check(value: dict[str, Any]) -> RunRequest:
+    """The request of these fields; `errors.BadRequest` names those that cannot be used."""
+    try:
         read = RunRequest.model_validate_json(json.dumps(value))
     except ValidationError as error:
-        raise errors.BadRequest(f"the input cannot be used: {explain(error)}. An example: {EXAMPLE}") from None
+        raise errors.BadRequest(explain(error)) from None
     if characters.refused(value):
-        raise errors.BadRequest(f"the input cannot be used: {NO_NUL}. An example: {EXAMPLE}")
+        raise errors.BadRequest(NO_NUL)
     return read
 
 
@@ -82,14 +90,14 @@ def missing_key(raw: Sequence[Any]) -> str | None:
     return next((key for key in wanted if isinstance(key, str)), None)
 
 
-def check_run_id(run_id: str) -> None:
-    """Refuse ids that people cannot read or type."""
+def check_run_id(run_id: str, option: str = "--workflow-id") -> None:
+    """Refuse ids that people cannot read or type. option: what gives another one."""
     if not run_id.strip() or not run_id.isprintable():
-        raise errors.BadRequest(
-            f"the workflow id {run_id!r} is blank or not printable; start with another --workflow-id"
-        )
+        raise errors.BadRequest(f"the run id {run_id!r} is blank or not printable; choose another {option}")
     if len(run_id) > MAX_RUN_ID:
-        raise errors.BadRequest(f"the workflow id has {len(run_id)} characters; at most {MAX_RUN_ID} are taken")
+        raise errors.BadRequest(
+            f"the run id has {len(run_id)} characters, and at most {MAX_RUN_ID} are taken; choose another {option}"
+        )
 
 
 def explain(error: ValidationError) -> str:

@@ -18,7 +18,7 @@ from rich.status import Status as Spinner
 from client import live, output
 from client.live import Partial
 from client.output import Exit
-from domain import commands, views
+from domain import commands, errors, views
 from domain.model import Attempt, Event
 from domain.status import Status
 from store import settings as environment
@@ -59,6 +59,16 @@ def user() -> str:
 def run_async(work: Coroutine[Any, Any, None]) -> None:
     """Run a command's work."""
     asyncio.run(work)
+
+
+def check(wanted: dict[str, Any], example: str) -> None:
+    """Refuse what no run could begin with, before anything is started. example: how this command is given a task."""
+    from domain import agent, request
+
+    if not wanted["agent"].strip():
+        raise errors.BadRequest(f"name an agent; known agents: {', '.join(sorted(agent.discover()))}")
+    checked = request.check(wanted)
+    agent.find(checked.agent).task_for(checked.task, example)
 
 
 async def connected() -> "tuple[Settings, Dayflow]":

@@ -1,6 +1,7 @@
 """Commands that start runs and let them go on: brief, run, resume, watch, cancel, pause, message."""
 
 import asyncio
+import math
 import os
 import secrets
 import threading
@@ -15,6 +16,7 @@ from client import live, logfile, output
 from client.commands import common
 from client.output import Exit
 from domain import commands, messages
+from domain import request as requests
 from store import crash
 
 if TYPE_CHECKING:
@@ -37,8 +39,21 @@ Steps = Annotated[int | None, typer.Option(min=1, help="Pause after this many st
 Inbox = Annotated[Path | None, typer.Option(help="A Maildir, an mbox file or a folder of .eml files.")]
 Calendar = Annotated[Path | None, typer.Option(help="An .ics file or a folder of them.")]
 Tokens = Annotated[int | None, typer.Option(min=1, help="Pause before more tokens than this are used.")]
-Usd = Annotated[float | None, typer.Option(min=0, help="Pause before more dollars than this are used.")]
-Seconds = Annotated[float | None, typer.Option(min=0, help="Pause after so much time; waiting does not count.")]
+
+
+def above_zero(value: float | None) -> float | None:
+    """A limit that was typed, which leaves room for something."""
+    if value is not None and not 0 < value < math.inf:
+        raise typer.BadParameter(f"it has to be above 0, and {value:g} is not.")
+    return value
+
+
+Usd = Annotated[
+    float | None, typer.Option(callback=above_zero, help="Pause before more dollars than this are used; above 0.")
+]
+Seconds = Annotated[
+    float | None, typer.Option(callback=above_zero, help="Pause after so much time, above 0; waiting does not count.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -162,10 +177,14 @@ async def _start(
     inbox: Path | None,
     calendar: Path | None,
 ) -> None:
-    agent = str(request["agent"])
-    run_id = run_id or f"{agent}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"  # noqa: DTZ005  local, for people
+    common.check(request, commands.line("run", request["agent"], options='"…"'))
+    if run_id is not None:
+        requests.check_run_id(run_id, "--id")
     check_paths(inbox=inbox, calendar=calendar)
     settings, dayflow = await common.ready()
+    if run_id is not None:
+        await dayflow.check_unused(run_id)
+    run_id = run_id or f"{request['agent']}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"  # noqa: DTZ005  local, for people
     queue = common.queue_for(run_id, alone=crash_after is not None)
     if crash_after:
         os.environ["DAYFLOW_CRASH_AT"] = f"step.end:{crash_after}"

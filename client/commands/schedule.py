@@ -98,7 +98,7 @@ def put(
 
     Example: `dayflow schedule brief --at 07:30 --tz Europe/Berlin --days mon-fri`
     """
-    agent_name = _known(str(ctx.info_name), task)
+    agent_name = _known(str(ctx.info_name))
     if at is None:
         output.fail(f"say when: dayflow schedule {agent_name} --at 07:30; `dayflow schedule list` shows what is there")
     runs.check_paths(inbox=inbox, calendar=calendar)
@@ -110,6 +110,7 @@ def put(
         "limits": runs.limits(steps, tokens, usd, seconds),
         "requested_by": requested_by or f"schedule {name}",
     }
+    common.check(request, '--task "…"')
     given = {
         "name": name,
         "at": timetable.clock(at),
@@ -153,15 +154,12 @@ def remove(name: NameArgument) -> None:
     common.run_async(_remove(name))
 
 
-def _known(name: str, task: str | None) -> str:
-    """The agent that is meant, which knows what to do."""
+def _known(name: str) -> str:
+    """The agent that is meant."""
     try:
-        found = agent.find(name)
+        return agent.find(name).name
     except errors.BadRequest as error:
         raise errors.BadRequest(f"{error}. `dayflow schedule --help` shows the commands") from None
-    if found.task is None and task is None:
-        raise errors.BadRequest(f'the agent {name!r} needs a task: --task "…"')
-    return found.name
 
 
 def _zone(name: str | None) -> str:

@@ -165,7 +165,7 @@ REFUSED = [
     (("brief", "--at", "07:30", "--tz", "Europe/Berlni"), "such as Europe/Berlin"),
     (("brief", "--at", "07:30", "--days", "weekdays"), "write them as mon-fri"),
     (("brief", "--at", "07:30", "--name", "My brief"), "no name for a schedule"),
-    (("brief", "--at", "07:30", "--task", " "), "request.task"),
+    (("brief", "--at", "07:30", "--task", " "), "task: "),
     (("breif", "--at", "07:30"), "there is no agent 'breif'; known agents: brief"),
     (("refund", "--at", "07:30"), "needs a task: --task"),
 ]

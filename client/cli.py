@@ -13,6 +13,7 @@ from client import logfile, output
 from client.commands import inspect, memory, new, people, runs, schedule, stack, tidy
 from client.output import Exit, escape
 from domain import characters, errors
+from domain.wording import plain
 from store import logs, settings
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ def main(host: Host, arguments: Sequence[str] | None = None) -> None:
 def _run(host: Host, arguments: Sequence[str] | None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        app(args=arguments, obj=host)
+        return int(app(args=arguments, obj=host, prog_name="dayflow", standalone_mode=False) or Exit.DONE)
+    except typer.TyperException as error:
+        return _misused(error)
     except SystemExit as exit_:
         return int(exit_.code or 0)
     except KeyboardInterrupt:
@@ -57,7 +60,20 @@ def _run(host: Host, arguments: Sequence[str] | None) -> int:
         return _told(error, Exit.FAILED)
     except Exception as error:
         return _unexpected(error, words)
-    return int(Exit.DONE)
+
+
+def _misused(error: typer.TyperException) -> int:
+    """What the option parser says, in one line like ours; nothing where it has shown its help instead."""
+    said = " ".join(error.format_message().split())
+    if not said:
+        return error.exit_code
+    if said.startswith("Invalid value for '"):
+        place, _, why = said.removeprefix("Invalid value for ").partition("': ")
+        said = f"{place.replace(chr(39), '')}: {plain(why)}"
+    stop = "" if said.endswith((".", "?")) else "."
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context else "dayflow"
+    return _told(errors.BadRequest(f"{said}{stop} `{where} --help` shows its use"), Exit.USAGE)
 
 
 def _misread(arguments: Sequence[str]) -> errors.BadRequest | None:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from domain import characters, digest, errors
 from domain.agent import Limits
+from domain.wording import plain
 
 MAX_INPUT_BYTES = 200_000
 MAX_RUN_ID = 200
@@ -102,7 +103,7 @@ def check_run_id(run_id: str, option: str = "--workflow-id") -> None:
 
 def explain(error: ValidationError) -> str:
     """All of a validation error in one line: where, and what is wrong there."""
-    places = [(".".join(str(part) for part in item["loc"]), item["msg"]) for item in error.errors()]
+    places = [(".".join(str(part) for part in item["loc"]), plain(item["msg"])) for item in error.errors()]
     line = "; ".join(f"{where}: {what}" if where else what for where, what in places)
     return line if len(line) <= MAX_EXPLANATION else line[:MAX_EXPLANATION] + "…"
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from domain import errors
 from domain.decisions import spelling
+from domain.wording import plain
 from store import files
 from store.settings import SAMPLES, Settings
 
@@ -160,4 +161,4 @@ def _parsed(path: Path, raw: dict[str, Any]) -> Approvers:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "top"
-        raise errors.BadSetting(VARIABLE, f"{str(path)!r}, {place}: {first['msg']}") from None
+        raise errors.BadSetting(VARIABLE, f"{str(path)!r}, {place}: {plain(first['msg'])}") from None

@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from domain import agent, errors, retention
 from domain.compaction import Summariser
 from domain.retention import Ages
+from domain.wording import plain
 from store import crash, seal
 from store.seal import Seal
 
@@ -261,4 +262,4 @@ def load() -> Settings:
         return Settings()
     except ValidationError as error:
         first = error.errors()[0]
-        raise errors.BadSetting(str(first["loc"][0]), first["msg"]) from None
+        raise errors.BadSetting(str(first["loc"][0]), plain(first["msg"])) from None

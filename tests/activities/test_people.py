@@ -60,9 +60,9 @@ REFUND = Entry(
 # How an approvers file can be broken, a part of what is said about it.
 BROKEN = [
     ("[[approvers]", "is no TOML"),
-    ('approvers = "everyone"', "approvers: Input should be a valid list"),
-    ('[[approvers]]\nname = "a b"\nroles = ["lead"]', "approvers.0.name: String should match pattern"),
-    ('[[approvers]]\nname = "a"\nroles = []', "approvers.0.roles: List should have at least 1 item"),
+    ('approvers = "everyone"', "approvers: it has to be a list"),
+    ('[[approvers]]\nname = "a b"\nroles = ["lead"]', "approvers.0.name: it has to match pattern"),
+    ('[[approvers]]\nname = "a"\nroles = []', "approvers.0.roles: it has to have at least 1 item"),
     ('[[approvers]]\nname = "a"\nroles = ["lead"]\npublic_key = "c2hvcnQ="', "public_key is no Ed25519 key"),
     (None, "cannot be read: No such file or directory"),
 ]

@@ -182,13 +182,13 @@ async def test_what_a_tool_gives_back_is_what_the_model_reads(act, run, content)
 
 # Arguments that are not right, a part of what the model reads of it.
 BAD = [
-    ({"amount": "5"}, "amount: Input should be a valid integer"),
-    ({"amount": True}, "amount: Input should be a valid integer"),
-    ({"amount": 1.5}, "amount: Input should be a valid integer"),
-    ({"amount": 0}, "amount: Input should be greater than 0"),
-    ({"amount": None}, "amount: Input should be a valid integer"),
+    ({"amount": "5"}, "amount: it has to be a whole number"),
+    ({"amount": True}, "amount: it has to be a whole number"),
+    ({"amount": 1.5}, "amount: it has to be a whole number"),
+    ({"amount": 0}, "amount: it has to be greater than 0"),
+    ({"amount": None}, "amount: it has to be a whole number"),
     ({"more": 1}, "more: Extra inputs are not permitted"),
-    ({"to": ["acme"]}, "to: Input should be a valid string"),
+    ({"to": ["acme"]}, "to: it has to be a string"),
     ({"to": "\ud800"}, "Invalid JSON"),
 ]
 
@@ -611,7 +611,7 @@ def wanted(name="look", **arguments):
 UNPREPARED = [
     (None, {}, "The tool 'fly' is not available."),
     (tool(look_text), {}, "The tool 'fly' is not available."),  # it only reads now
-    (tool(look_text, effect=True), {"amount": "5"}, "amount: Input should be a valid integer"),
+    (tool(look_text, effect=True), {"amount": "5"}, "amount: it has to be a whole number"),
     (tool(look_text, effect=True), {"to": "\ud800"}, "The arguments are not right: Invalid JSON"),
 ]
 

@@ -102,7 +102,7 @@ def test_arguments_that_no_reader_of_json_takes_are_refused_before_they_are_sent
 def test_a_message_that_no_run_takes_is_refused_before_it_is_sent(tmp_path, text, words):
     said = Home(tmp_path).dayflow("message", "r", text, code=USAGE).stderr
 
-    assert said.startswith("error: text: String should have")
+    assert said.startswith("error: text: it has to have")
     assert words in said
 
 

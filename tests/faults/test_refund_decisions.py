@@ -95,20 +95,18 @@ REFUSED = [
     Case(
         "other arguments brought along",
         edited_by_an_approval,
-        "malformed: Value error, `arguments` belongs to the verdict",
+        "malformed: `arguments` belongs to the verdict",
     ),
     sent("malformed: takes exactly one JSON object", "a JSON string", "yes"),
     sent("malformed: takes exactly one JSON object", "a JSON list", []),
     sent("malformed: takes exactly one JSON object, got 0", "no input"),
     sent("malformed: takes exactly one JSON object, got 2", "two inputs", {"approver": LEAD}, {"approver": LEAD}),
-    Case("a megabyte", of_a_megabyte, "malformed: comment: String should have at most 2000"),
+    Case("a megabyte", of_a_megabyte, "malformed: comment: it has to have at most 2000"),
     sent("malformed: action_id: Field required", "wrong field names", {"action": "s4.1", "by": LEAD}),
     said("malformed: approver: Field required", "a missing field", approver=None),
     said("malformed: now: Extra inputs", "an extra field", now=True),
-    said("malformed: again: Input should be a valid boolean", "a text for a boolean", again="true"),
-    said(
-        "malformed: expires_at: Input should have timezone", "a time without a zone", expires_at="2030-01-01T00:00:00"
-    ),
+    said("malformed: again: it has to be a boolean", "a text for a boolean", again="true"),
+    said("malformed: expires_at: it has to have timezone", "a time without a zone", expires_at="2030-01-01T00:00:00"),
     said("malformed: the signal says 'approve' and the verdict 'deny'", "two verdicts", verdict="deny"),
 ]
 # What another one shows as well; only `make test-long` says it to a run.
@@ -324,7 +322,7 @@ def test_what_was_edited_since_has_to_be_approved_anew(staffed):
 # What a person types in place of the arguments, a part of why it is not taken.
 TYPOS = [
     ({"order": "{id}", "amount": "20.00", "reason": "half"}, "order_id: Field required"),
-    ({"order_id": "{id}", "amount": 20, "reason": "half"}, "amount: Input should be a valid string"),
+    ({"order_id": "{id}", "amount": 20, "reason": "half"}, "amount: it has to be a string"),
     ({"order_id": "{id}", "amount": "0.00", "reason": "half"}, "the amount is zero"),
     ({"order_id": "{id}", "amount": "9999.00", "reason": "all"}, "is left to refund"),
     ({"order_id": "1", "amount": "20.00", "reason": "half"}, "There is no order"),

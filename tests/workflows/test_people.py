@@ -251,7 +251,7 @@ MALFORMED = [
     ("approve", [{"approver": LEAD}, {"approver": LEAD}], "malformed: takes exactly one JSON object, got 2 inputs"),
     ("approve", ["yes"], "malformed: takes exactly one JSON object"),
     ("deny", [{"action_id": "s1.1-000000"}], "malformed: approver: Field required"),
-    ("edit", [{"action_id": "s1.1-000000", "approver": LEAD}], "malformed: Value error, `arguments` belongs"),
+    ("edit", [{"action_id": "s1.1-000000", "approver": LEAD}], "malformed: `arguments` belongs"),
 ]
 
 

@@ -5,7 +5,8 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING
+from importlib import metadata
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,20 +24,40 @@ if TYPE_CHECKING:
 
 Host = Callable[["Client", "Settings", str], AbstractAsyncContextManager[None]]
 
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        output.say(f"dayflow {metadata.version('dayflow')}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="dayflow",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Durable AI agents on Temporal. Begin with `dayflow brief`; kill it at any moment; `dayflow resume` goes on.",
 )
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version, and end.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
 for group in (runs, schedule, people, inspect, memory, new, tidy, stack):
     group.register(app)
 
 
 def main(host: Host, arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
+    output.begin()
     with contextlib.suppress(errors.BadSetting):  # whoever needs the settings says so
         logfile.begin(settings.load().home)
     output.leave(_run(host, arguments))

@@ -17,6 +17,7 @@ from temporalio.client import (
     WorkflowExecution,
     WorkflowExecutionDescription,
     WorkflowExecutionStatus,
+    WorkflowHandle,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
@@ -146,7 +147,7 @@ class Dayflow:
     async def signal(self, run_id: str, name: str, content: dict[str, Any]) -> None:
         """Send a signal; `errors.NotFound` if the run is unknown or closed."""
         try:
-            await self.client.get_workflow_handle(run_id).signal(name, content)
+            await self._handle(run_id).signal(name, content)
         except RPCError as error:
             raise _not_found(error, run_id) from None
 
@@ -155,7 +156,7 @@ class Dayflow:
         if (await self._describe(run_id, None)).status is not WorkflowExecutionStatus.RUNNING:
             raise _closed(run_id)
         try:
-            await self.client.get_workflow_handle(run_id).cancel()
+            await self._handle(run_id).cancel()
         except RPCError as error:
             raise _not_found(error, run_id) from None
 
@@ -165,7 +166,7 @@ class Dayflow:
 
     async def decide(self, run_id: str, decision: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Send a decision and wait for what becomes of it; the same `decision_id` again is the same decision."""
-        handle = self.client.get_workflow_handle(run_id)
+        handle = self._handle(run_id)
         try:
             answer: dict[str, Any] = await handle.execute_update(
                 "decide", decision, id=str(decision["decision_id"]), rpc_timeout=timedelta(seconds=seconds)
@@ -259,8 +260,13 @@ class Dayflow:
                 found.append((told, await self._events(told)))
         return found[::-1]
 
+    def _handle(self, run_id: str, execution: str | None = None) -> WorkflowHandle[Any, Any]:
+        if not run_id:
+            raise errors.BadRequest("the run id is empty; `dayflow runs` lists those that exist")
+        return self.client.get_workflow_handle(run_id, run_id=execution)
+
     async def _events(self, told: WorkflowExecution) -> list[HistoryEvent]:
-        handle = self.client.get_workflow_handle(told.id, run_id=told.run_id)
+        handle = self._handle(told.id, told.run_id)
         return [event async for event in handle.fetch_history_events()]
 
     async def _readable(self, run_id: str) -> Run | str:
@@ -280,7 +286,7 @@ class Dayflow:
 
     async def _describe(self, run_id: str, execution: str | None) -> WorkflowExecutionDescription:
         try:
-            told = await self.client.get_workflow_handle(run_id, run_id=execution).describe()
+            told = await self._handle(run_id, execution).describe()
         except RPCError as error:
             raise _not_found(error, run_id) from None
         if told.workflow_type != "AgentRun":
@@ -330,7 +336,7 @@ class Dayflow:
 
         A task that is tried again is sent while it is under way, and sent anew under the same ids once it is recorded.
         """
-        handle = self.client.get_workflow_handle(told.id, run_id=told.run_id)
+        handle = self._handle(told.id, told.run_id)
         async for event in handle.fetch_history_events(wait_new_event=True):
             while events and events[-1].event_id >= event.event_id:
                 events.pop()

@@ -1,5 +1,6 @@
 """What the command prints: tables for people, `--json` for programs, one clear next step, and the exit codes."""
 
+import io
 import json
 import os
 import re
@@ -16,6 +17,8 @@ from rich.table import Table
 
 WIDTH_OF_PIPES = 200
 SLOW_S = 2.0
+# How a program ends that writes to nobody: killed by SIGPIPE, as a shell counts.
+READER_GONE = 141
 # What moves the cursor, turns the direction of text around, or cannot be seen; tab and newline stay.
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
@@ -27,7 +30,7 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 class Exit(IntEnum):
-    """Exit codes; 137 besides is a process that was killed."""
+    """Exit codes; 137 besides is a process that was killed, and 141 one whose reader has gone."""
 
     DONE = 0
     FAILED = 1
@@ -35,6 +38,37 @@ class Exit(IntEnum):
     WAITING = 3
     PAUSED = 4
     NO_SERVER = 5
+
+
+class Stream(io.TextIOWrapper):
+    """A standard stream. Once its reader has gone, as `head` does, the command ends like any other then."""
+
+    def write(self, text: str) -> int:
+        """Write, or end."""
+        with _read():
+            return super().write(text)
+
+    def flush(self) -> None:
+        """Hand on what was written, or end."""
+        with _read():
+            super().flush()
+
+
+@contextmanager
+def _read() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise SystemExit(READER_GONE) from None
+
+
+def begin() -> None:
+    """Take over the standard streams; one that is closed leads nowhere."""
+    for name in ("stdout", "stderr"):
+        given = getattr(sys, name) or open(os.devnull, "w")  # noqa: SIM115  open to the end
+        how = {"line_buffering": given.line_buffering, "write_through": given.write_through}
+        encoding, errors = given.encoding, given.errors
+        setattr(sys, name, Stream(given.detach(), encoding, errors, **how))
 
 
 def visible(text: str) -> str:
@@ -99,6 +133,9 @@ def fail(text: str, code: Exit = Exit.USAGE) -> NoReturn:
 
 def leave(code: int) -> NoReturn:
     """End at once: a process that ran a worker sometimes dies in the interpreter's teardown, after its work is done."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except SystemExit:
+        code = READER_GONE
     os._exit(code)

@@ -8,7 +8,8 @@ import typer
 from client import chain, output
 from client.commands import common
 from client.output import Exit
-from domain import errors, views
+from domain import agent as agents
+from domain import commands, errors, views
 from store import files, seal, settings
 
 if TYPE_CHECKING:
@@ -125,11 +126,20 @@ async def _runs(limit: int, agent: str | None, json: bool) -> None:
     if json:
         output.as_json([_row(run) for run in found])
     elif not found and not lost:
-        output.say("No runs yet. Start one with `dayflow brief`.")
+        output.say(_none(agent))
     else:
         columns = ("run", "agent", "status", "steps", "tokens", "cost", "started")
         output.table(columns, [_cells(run) for run in found])
     common.tell_lost(lost)
+
+
+def _none(agent: str | None) -> str:
+    if agent is None:
+        return "No runs yet. Start one with `dayflow brief`."
+    known = agents.discover()
+    if agent not in known:
+        return f"No runs of {agent!r}, which is no agent here; known agents: {', '.join(sorted(known))}."
+    return f"No runs of {agent} yet."
 
 
 def _row(run: "Run") -> dict[str, Any]:
@@ -237,6 +247,8 @@ async def _steps(run_id: str, execution: str | None, json: bool) -> None:
     if json:
         output.as_json([views.step(step) for step in taken])
         return
+    if not taken:
+        output.say(f"No steps: {run_id} has not asked the model. See `{commands.line('show', run_id)}`.")
     for step in taken:
         output.say(common.step_line(step))
         for line in [*common.call_lines(step, last=True), *common.result_lines(step)]:
@@ -247,6 +259,9 @@ async def _actions(run_id: str, execution: str | None, json: bool) -> None:
     rows = [views.action(action) for action in chain.actions(await _states(run_id, execution))]
     if json:
         output.as_json(rows)
+        return
+    if not rows:
+        output.say(f"No actions: {run_id} has called no tool. See `{commands.line('steps', run_id)}`.")
         return
     columns = ("action_id", "tool", "status", "attempts", "intent", "idempotency_key")
     output.table(columns, [[row[name] for name in columns] for row in rows])

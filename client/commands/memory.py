@@ -111,7 +111,9 @@ async def _list(namespace: str | None, ended: bool, json: bool) -> None:
     async with _memory() as kept:
         found = await kept.entries(namespace, ended=ended)
     now = datetime.now(UTC)
-    _print([one for one in found if ended or rules.is_live(one, now)], json, now)
+    where = f"in {namespace}" if namespace else "yet"
+    none = f"Nothing is remembered {where}. `dayflow memory add NAMESPACE TEXT` stores a fact."
+    _print([one for one in found if ended or rules.is_live(one, now)], json, now, none)
 
 
 async def _show(entry_id: int, json: bool) -> None:
@@ -128,7 +130,7 @@ async def _show(entry_id: int, json: bool) -> None:
 async def _add(namespace: str, text: str, kind: Kind | None, expires: datetime | None, json: bool) -> None:
     from store.memory import Fact
 
-    fact = Fact(namespace, text, kind or "fact", Source(said_by="user"), "trusted", expires=_utc(expires))
+    fact = Fact(namespace, text, kind or "fact", Source(said_by="user"), "trusted", expires=_until(expires))
     async with _memory() as kept:
         stored = await kept.remember(f"person-{uuid.uuid4()}", datetime.now(UTC), fact)
     if json:
@@ -142,7 +144,7 @@ async def _edit(
 ) -> None:
     async with _memory() as kept:
         entry = await kept.edit(
-            entry_id, datetime.now(UTC), text=text, kind=kind, expires=_utc(expires), version=version
+            entry_id, datetime.now(UTC), text=text, kind=kind, expires=_until(expires), version=version
         )
     if json:
         output.as_json(entry.model_dump(mode="json"))
@@ -159,7 +161,7 @@ async def _review(namespace: str | None, keep: list[int], json: bool) -> None:
         output.note(f"kept: memory {one.id} is due again on {one.review_after:%Y-%m-%d}")
     if keep:
         return
-    _print(due, json, now)
+    _print(due, json, now, "Nothing is due for a look.")
     if due and not json:
         output.note(f"next:   dayflow memory review --keep {due[0].id}, or edit or forget it")
 
@@ -201,9 +203,12 @@ async def _memory() -> "AsyncIterator[Memory]":
             raise errors.Refused(str(error)) from None
 
 
-def _print(found: list[Entry], json: bool, now: datetime) -> None:
+def _print(found: list[Entry], json: bool, now: datetime, none: str = "") -> None:
     if json:
         output.as_json([one.model_dump(mode="json") for one in found])
+        return
+    if not found:
+        output.say(none)
         return
     columns = ("id", "namespace", "text", "kind", "said by", "trust", "changed", "last used", "review", "ends")
     output.table(columns, [_row(one, now) for one in found])
@@ -229,5 +234,9 @@ def _kind(text: str | None) -> Kind | None:
     return known[text] if text else None
 
 
-def _utc(day: datetime | None) -> datetime | None:
-    return day.replace(tzinfo=UTC) if day else None
+def _until(day: datetime | None) -> datetime | None:
+    """The end of an entry, which is still to come."""
+    end = day.replace(tzinfo=UTC) if day else None
+    if end and end <= datetime.now(UTC):
+        output.fail(f"--expires: {end:%Y-%m-%d} has begun, so nothing would be kept; name a later day")
+    return end

@@ -202,7 +202,7 @@ async def _start(
 
 async def _resume(host: Any, run_id: str | None, verbose: bool, json: bool) -> None:
     settings, dayflow = await common.ready()
-    run_id = run_id or await dayflow.newest(unfinished=True)
+    run_id = await dayflow.newest(unfinished=True) if run_id is None else run_id
     if run_id is None:
         output.fail("no run is unfinished; `dayflow runs` lists them all, `dayflow resume RUN` takes a failed one up")
     standing = await dayflow.get(run_id)

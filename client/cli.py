@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from client import logfile, output
-from client.commands import inspect, memory, new, people, runs, schedule, stack, tidy
+from client.commands import inspect, memory, new, people, runs, schedule, stack, tasks, tidy
 from client.output import Exit, escape
 from domain import characters, errors
 from domain.wording import plain
@@ -51,7 +51,7 @@ def options(
     pass
 
 
-for group in (runs, schedule, people, inspect, memory, new, tidy, stack):
+for group in (runs, schedule, people, inspect, tasks, memory, new, tidy, stack):
     group.register(app)
 
 

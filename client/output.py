@@ -66,9 +66,9 @@ def begin() -> None:
     """Take over the standard streams; one that is closed leads nowhere."""
     for name in ("stdout", "stderr"):
         given = getattr(sys, name) or open(os.devnull, "w")  # noqa: SIM115  open to the end
-        how = {"line_buffering": given.line_buffering, "write_through": given.write_through}
         encoding, errors = given.encoding, given.errors
-        setattr(sys, name, Stream(given.detach(), encoding, errors, **how))
+        line, through = given.line_buffering, given.write_through
+        setattr(sys, name, Stream(given.detach(), encoding, errors, line_buffering=line, write_through=through))
 
 
 def visible(text: str) -> str:

@@ -58,21 +58,11 @@ class Tasks:
 
     async def complete(self, key: str, task_id: int) -> dict[str, Any]:
         """Mark a task as done; an `errors.ToolFailed` if there is none of that id."""
-        if task_id > LARGEST_ID:
-            raise errors.ToolFailed(f"there is no task {task_id}; read_tasks lists those that exist")
-        async with self._database.transaction(key, f"{self._namespace}\n{task_id}") as connection:
-            if known := await self._known(connection, key, "complete", {"task_id": task_id}):
-                return known
-            mine = (tasks.c.namespace == self._namespace) & (tasks.c.id == task_id)
-            row = (await connection.execute(select(tasks).where(mine))).one_or_none()
-            if row is None:
-                raise errors.ToolFailed(f"there is no task {task_id}; read_tasks lists those that exist")
-            if row.status != "done":
-                await connection.execute(update(tasks).where(mine).values(status="done", done_at=datetime.now(UTC)))
-                row = (await connection.execute(select(tasks).where(mine))).one()
-            answer = {"task": _shape(row)}
-            await self._commit(connection, key, "complete", {"task_id": task_id}, task_id, answer)
-            return answer
+        return await self._mark(key, "complete", task_id, "done", datetime.now(UTC))
+
+    async def reopen(self, key: str, task_id: int) -> dict[str, Any]:
+        """The other way round."""
+        return await self._mark(key, "reopen", task_id, "open", None)
 
     async def answer(self, key: str) -> dict[str, Any] | None:
         """What a key was answered, if it was committed."""
@@ -80,6 +70,25 @@ class Tasks:
             wanted = select(task_commits.c.answer).where(task_commits.c.idempotency_key == key)
             found: dict[str, Any] | None = (await connection.execute(wanted)).scalar_one_or_none()
             return found
+
+    async def _mark(
+        self, key: str, operation: str, task_id: int, status: str, done_at: datetime | None
+    ) -> dict[str, Any]:
+        if task_id > LARGEST_ID:
+            raise errors.ToolFailed(f"there is no task {task_id}; read_tasks lists those that exist")
+        async with self._database.transaction(key, f"{self._namespace}\n{task_id}") as connection:
+            if known := await self._known(connection, key, operation, {"task_id": task_id}):
+                return known
+            mine = (tasks.c.namespace == self._namespace) & (tasks.c.id == task_id)
+            row = (await connection.execute(select(tasks).where(mine))).one_or_none()
+            if row is None:
+                raise errors.ToolFailed(f"there is no task {task_id}; read_tasks lists those that exist")
+            if row.status != status:
+                await connection.execute(update(tasks).where(mine).values(status=status, done_at=done_at))
+                row = (await connection.execute(select(tasks).where(mine))).one()
+            answer = {"task": _shape(row)}
+            await self._commit(connection, key, operation, {"task_id": task_id}, task_id, answer)
+            return answer
 
     async def _known(
         self, connection: AsyncConnection, key: str, operation: str, arguments: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Commands that look: runs, show, steps, actions, transcript, tasks, replay, export. They need no worker."""
+"""Commands that look: runs, show, steps, actions, transcript, replay, export. They need no worker."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,7 +34,6 @@ def register(app: typer.Typer) -> None:
     app.command()(steps)
     app.command()(actions)
     app.command()(transcript)
-    app.command()(tasks)
     app.command("replay")(replay_run)
     app.command("export")(export_run)
     app.command()(unseal)
@@ -79,13 +78,6 @@ def actions(
 def transcript(run_id: RunArgument, execution: Execution = None) -> None:
     """Print the exact `messages` list of the next model call, as JSON."""
     common.run_async(_transcript(run_id, execution))
-
-
-def tasks(
-    everything: Annotated[bool, typer.Option("--all", help="Done ones too.")] = False, json: Json = False
-) -> None:
-    """List the open tasks, oldest first."""
-    common.run_async(_tasks(everything, json))
 
 
 def replay_run(run_id: RunArgument, json: Json = False) -> None:
@@ -294,21 +286,6 @@ def _answer(command: str | None) -> str:
 
 async def _transcript(run_id: str, execution: str | None) -> None:
     output.as_json((await _state(run_id, execution)).transcript.messages)
-
-
-async def _tasks(everything: bool, json: bool) -> None:
-    from client import connection
-    from store.tasks import Tasks
-
-    async with common.store() as store:
-        rows, _ = await Tasks(store, connection.namespace()).list("all" if everything else "open", limit=10_000)
-    if json:
-        output.as_json(rows)
-    elif not rows:
-        output.say("No open tasks. `dayflow brief` makes them from the inbox and the calendar.")
-    else:
-        columns = ("id", "title", "due", "status", "source_id")
-        output.table(columns, [[row[name] for name in columns] for row in rows])
 
 
 async def _replay(run_id: str, json: bool) -> None:

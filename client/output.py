@@ -12,10 +12,13 @@ from enum import IntEnum
 from typing import Any, NoReturn
 
 from rich import markup
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
 WIDTH_OF_PIPES = 200
+# Between two columns; how narrow the first one gets for the others; of which a longer word never stays whole.
+GAP, LEAST_FIRST, LONGEST_WORD = 2, 8, 20
 SLOW_S = 2.0
 # How a program ends that writes to nobody: killed by SIGPIPE, as a shell counts.
 READER_GONE = 141
@@ -93,15 +96,55 @@ def as_json_line(value: Any) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
-    """Print a table; None is shown as a dash. The first column is what people copy: it is never cut."""
+    """Print a table; None is shown as a dash. The first column is what people copy: it is folded, and never cut."""
     grid = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for place, name in enumerate(columns):
-        grid.add_column(name, no_wrap=place == 0, overflow="fold")
-    for row in rows:
-        grid.add_row(*("–" if cell is None else escape(str(cell)) for cell in row))
+    shown = [["–" if cell is None else visible(str(cell)) for cell in row] for row in rows]
     console = Console(highlight=False)
-    console.width = console.width if console.is_terminal else WIDTH_OF_PIPES
+    if not console.is_terminal:
+        console.width = max(WIDTH_OF_PIPES, _whole_first(columns, shown))
+    for name, width in zip(columns, _widths(columns, shown, console.width), strict=True):
+        grid.add_column(name, width=width, overflow="fold")
+    for row in shown:
+        grid.add_row(*map(markup.escape, row))
     console.print(grid)
+
+
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[int | None]:
+    """How wide each column is: the first one gives way, then long words; what is left goes to the first ones.
+
+    None is left to rich: all fits, or nothing does.
+    """
+    most, words = _measured(columns, rows)
+    room = width - GAP * (len(columns) - 1)
+    fits = (least for cap in range(LONGEST_WORD, 0, -1) if sum(least := _capped(words, cap)) <= room)
+    least = next(fits, most)
+    if sum(most) <= room or least is most:
+        return [None] * len(columns)
+    spare = room - sum(least)
+    found: list[int | None] = []
+    for wanted, needed in zip(most, least, strict=True):
+        more = min(spare, wanted - needed)
+        spare -= more
+        found.append(needed + more)
+    return found
+
+
+def _whole_first(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """The width at which nothing of the first column is folded."""
+    most, words = _measured(columns, rows)
+    return sum([most[0], *_capped(words, LONGEST_WORD)[1:], GAP * (len(columns) - 1)])
+
+
+def _measured(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[int], list[int]]:
+    """Of each column its longest line and its longest word."""
+    cells = [[name, *(row[place] for row in rows)] for place, name in enumerate(columns)]
+    most = [max(cell_len(line) for cell in column for line in cell.split("\n")) for column in cells]
+    words = [max((cell_len(word) for cell in column for word in cell.split()), default=0) for column in cells]
+    return most, words
+
+
+def _capped(words: Sequence[int], cap: int) -> list[int]:
+    return [min(words[0], LEAST_FIRST), *(min(word, cap) for word in words[1:])]
 
 
 def say(text: str = "") -> None:

@@ -1,6 +1,7 @@
 """Output: what comes from outside is shown, and neither moves the cursor nor turns text around."""
 
 import json
+import re
 
 import pytest
 
@@ -44,3 +45,43 @@ def test_a_table_hides_nothing(capsys):
     output.table(("run", "agent"), [("abc\u202egpj", "\x1b[2J")])
 
     assert not output.HIDDEN.search(capsys.readouterr().out)
+
+
+RUNS = ("run", "agent", "status", "steps", "tokens", "cost", "started")
+LONG = ("x" * 300, "brief", "awaiting_approval", 3, "18,099", "$0.0186 (simulated)", "12 min ago")
+SHORT = ("brief-20261130-022003-74fb", "brief", "done", 3, "18,099", "$0.0186 (simulated)", "1 s ago")
+
+
+@pytest.mark.parametrize("width", [72, 80, 120, 400])
+def test_of_a_long_id_no_other_column_is_cut(monkeypatch, capsys, width):
+    printed = on_a_terminal(monkeypatch, capsys, width, [LONG, SHORT])
+
+    assert printed.count("x") == 300
+    words = printed.split()
+    assert {*RUNS, "brief", "awaiting_approval", "done", "18,099", "$0.0186", "(simulated)"} <= set(words)
+    assert max(map(len, printed.splitlines())) <= width
+
+
+def test_where_all_is_narrow_long_words_are_folded_and_no_short_ones(monkeypatch, capsys):
+    words = on_a_terminal(monkeypatch, capsys, 60, [LONG, SHORT]).split()
+
+    assert {*RUNS, "brief", "done", "18,099", "$0.0186"} <= set(words)
+
+
+def test_a_usual_id_is_whole_where_there_is_room(monkeypatch, capsys):
+    assert SHORT[0] in on_a_terminal(monkeypatch, capsys, 100, [SHORT])
+
+
+def on_a_terminal(monkeypatch, capsys, width, rows):
+    """The table as a terminal of that width shows it."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    output.table(RUNS, rows)
+    return re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+
+
+def test_in_a_pipe_an_id_is_whole(capsys):
+    output.table(RUNS, [LONG, SHORT])
+
+    assert LONG[0] in capsys.readouterr().out

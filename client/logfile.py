@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CORE = logging.getLogger("temporalio.core")
 ACTIVITIES = logging.getLogger("temporalio.activity")
+AWAY_S = 60.0
 
 
 class File(RotatingFileHandler):
@@ -63,6 +64,32 @@ class Retries(logging.Handler):
         if due:
             self._since[activity_id] = math.inf
         return due
+
+
+class ServerAway(logging.Filter):
+    """Of what the SDK says each time that a worker asks a server in vain one sentence is left, once a minute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told = -math.inf
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line stays, in other words if need be."""
+        if not record.name.endswith("temporalio_client::retry") or "gRPC call poll_" not in record.getMessage():
+            return True
+        if time.monotonic() < self._told + AWAY_S:
+            return False
+        self._told = time.monotonic()
+        record.name, record.args = "dayflow", ()
+        record.msg = "the Temporal server does not answer; the worker asks again by itself, and works on once it does"
+        return True
+
+
+def begin_worker() -> None:
+    """Log to stderr, as a worker does."""
+    handler = logging.StreamHandler()
+    handler.addFilter(ServerAway())
+    logs.begin(handler)
 
 
 def begin(home: Path) -> None:

@@ -347,10 +347,10 @@ def _opened(address: str) -> bool:
 
 
 async def _worker(host: Any, task_queue: str | None, wait: float) -> None:
-    from client import hosting
+    from client import hosting, logfile
     from client.dayflow import TASK_QUEUE
 
-    log_lines.begin()
+    logfile.begin_worker()
     await hosting.serve(host, environment.load(), task_queue or TASK_QUEUE, wait)
 
 

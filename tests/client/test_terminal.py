@@ -1,6 +1,7 @@
 """What reaches a terminal: a line that says what to do, and never a trace."""
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
@@ -179,4 +180,19 @@ def test_what_does_not_mend_itself_soon_is_told_once_and_by_verbose_each_time(pa
 
     assert told == [
         f"call_model, attempt {attempt}: ConnectionError: refused; it is tried again by itself" for attempt in attempts
+    ]
+
+
+def test_a_worker_whose_server_is_away_says_so_in_one_sentence(caplog):
+    away, others = logfile.ServerAway(), logging.getLogger("temporalio.core-sdk_core::worker")
+    core = logging.getLogger("temporalio.core-sdk_core::temporalio_client::retry")
+    for call in ("poll_workflow_task_queue", "poll_activity_task_queue", "poll_workflow_task_queue"):
+        core.warning("[sdk_core::temporalio_client::retry] gRPC call %s retried 6 times {'error': …}", call)
+    others.warning("another matter")
+
+    left = [record.getMessage() for record in caplog.records if away.filter(record)]
+
+    assert left == [
+        "the Temporal server does not answer; the worker asks again by itself, and works on once it does",
+        "another matter",
     ]

@@ -63,7 +63,7 @@ class Tool:
     """One tool. `run(arguments, context)` may be sync (it gets a thread) or async.
 
     It returns text, JSON or a model; it raises `errors.ToolFailed` to tell the model why not.
-    intent: what the effect does, in words that no model wrote; None if it has none.
+    intent: what the effect does, made of what identifies it and of no wording; None if it has none.
     check: looks, before a person is asked, whether the effect can be carried out at all; `errors.ToolFailed` if not.
     amount: what it moves, in the main unit of its currency; the approval rules go by it.
     reconcile: asks the destination whether the effect of `context.idempotency_key` happened; it may say so, deny it,

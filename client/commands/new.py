@@ -71,7 +71,7 @@ from domain.tool import Approval, Effect
 class $Name(Arguments):
     """Say here what it does and what it answers: the model reads this, and the descriptions of the fields."""
 
-    subject: Annotated[str, Field(min_length=1, max_length=200, description="What it is done to.")]
+    subject_id: Annotated[str, Field(min_length=1, max_length=200, description="The id of what it is done to.")]
 
 
 async def $name(arguments: $Name, context: Context) -> dict[str, Any]:
@@ -83,8 +83,8 @@ async def $name(arguments: $Name, context: Context) -> dict[str, Any]:
 
 
 def intent(arguments: $Name, context: Context) -> str:
-    """What it does, in words that no model wrote: a second one of these waits for a person."""
-    return f"$name:{arguments.subject}"
+    """What identifies it, such as an order's id, and no wording of the model: a second one waits for a person."""
+    return f"$name:{arguments.subject_id}"
 
 $reconcile
 TOOL = Tool(
@@ -156,8 +156,8 @@ from activities.tool import Context
 TO_FILL_IN = "fill in ARGUMENTS, OTHER_ARGUMENTS and commits, then delete TO_FILL_IN"
 
 # Two calls that mean different things, with all arguments that the tool needs.
-ARGUMENTS: dict[str, Any] = {"subject": "one"}
-OTHER_ARGUMENTS: dict[str, Any] = {"subject": "two"}
+ARGUMENTS: dict[str, Any] = {"subject_id": "one"}
+OTHER_ARGUMENTS: dict[str, Any] = {"subject_id": "two"}
 
 
 async def commits(context: Context) -> int:

@@ -208,3 +208,11 @@ def test_names_that_are_taken_are_those_of_the_worker():
     named = set(re.findall(r'@activity\.defn\(name="(\w+)"', source))
 
     assert named == TAKEN
+
+
+def test_the_intent_of_an_effect_is_made_of_an_id_and_says_so(clone):
+    run(clone, "tool", "book_room", "--effect", "key")
+
+    module = load(clone / "activities/tools/book_room.py")
+    assert "subject_id" in module.TOOL.arguments.model_fields
+    assert "such as an order's id" in module.intent.__doc__

@@ -28,5 +28,6 @@ PLAYERS = _found()
 
 
 def answer(asked: Request) -> Turn:
-    """The answer of the first player that plays this."""
-    return next((player.answer(asked) for player in PLAYERS if player.plays(asked)), None) or echo.answer(asked)
+    """The answer of the first player that plays this; no rules say what an agent with memory is to remember."""
+    players = [] if "remember" in asked.tools else PLAYERS
+    return next((player.answer(asked) for player in players if player.plays(asked)), None) or echo.answer(asked)

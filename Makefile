@@ -36,6 +36,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 demo: install
 	@$(QUIET) $(BIN)/dayflow brief --verbose
 	@echo
+	@echo "\`dayflow\` is $(BIN)/dayflow here; after \`source $(BIN)/activate\` it is just that."
 	@echo "Temporal is still up for a look at the web UI: $(BIN)/dayflow open"
 	@echo "Stop it with: $(BIN)/dayflow down"
 

@@ -11,6 +11,7 @@ import typer
 from client import output
 from client.commands import common
 from client.commands.inspect import Execution
+from client.commands.runs import above_zero
 from client.output import Exit
 from domain import actions as domain_actions
 from domain import commands, errors, views
@@ -117,9 +118,9 @@ def resolve(
 def raise_limits(
     run_id: RunArgument,
     tokens: Annotated[int | None, typer.Option(min=1, help="New limit of tokens for the whole run.")] = None,
-    usd: Annotated[float | None, typer.Option(min=0, help="New limit of dollars.")] = None,
+    usd: Annotated[float | None, typer.Option(callback=above_zero, help="New limit of dollars.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="New limit of steps.")] = None,
-    seconds: Annotated[float | None, typer.Option(min=0, help="New limit of time.")] = None,
+    seconds: Annotated[float | None, typer.Option(callback=above_zero, help="New limit of time.")] = None,
     by: Annotated[
         str | None, typer.Option("--by", "--as", envvar="DAYFLOW_AS", help="Who gives it (default: your user name).")
     ] = None,

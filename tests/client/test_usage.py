@@ -7,6 +7,7 @@ from homes import Home
 MISUSED = [
     (("brief", "--steps", "x"), "--steps: it has to be a whole number. `dayflow brief --help` shows its use"),
     (("brief", "--usd", "0"), "--usd: it has to be above 0, and 0 is not"),
+    (("raise", "r-1", "--usd", "0"), "--usd: it has to be above 0, and 0 is not"),
     (("runs", "-n", "5000"), "--limit / -n: it has to be less than or equal to 1000. `dayflow runs --help`"),
     (("schedule", "brief", "--missed", "never"), "--missed: 'never' is not one of 'catch-up', 'skip'. `dayflow sch"),
     (("runs", "--agent"), "Option '--agent' requires an argument. `dayflow --help` shows its use"),

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -89,9 +90,9 @@ class Tool:
         """The function's name is the tool's name and the type of its activity."""
         return self.run.__name__
 
-    @property
+    @cached_property
     def spec(self) -> ToolSpec:
-        """The tool as the model is told of it."""
+        """The tool as the model is told of it; a schema takes milliseconds to make, and each run asks for all."""
         return ToolSpec(
             name=self.name,
             description=inspect.getdoc(self.arguments) or "",

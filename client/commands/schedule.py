@@ -12,7 +12,6 @@ from typer.core import TyperGroup
 from client import output
 from client.commands import common, runs
 from client.commands.runs import Calendar, Inbox, Model, Seconds, Steps, Tokens, Usd
-from client.output import Exit
 from domain import agent, commands, errors, timetable
 from domain.timetable import CATCH_UP, HOUR, Timetable
 from store import settings as environment
@@ -201,10 +200,7 @@ async def _list(json: bool) -> None:
         output.table(columns, [_row(one) for one in found])
     elif not lost:
         output.say("No schedules yet. Make one: dayflow schedule brief --at 07:30")
-    for line in lost:
-        output.note(line)
-    if lost:
-        raise SystemExit(int(Exit.FAILED))
+    common.tell_lost(lost)
 
 
 async def _show(name: str, json: bool) -> None:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from asked import until
@@ -184,8 +184,17 @@ class World:
         return [call.arguments["amount"] for call in self.ran if call.tool == "pay"]
 
 
+class Played(Protocol):
+    """Stand-ins, and the task queue on which they play."""
+
+    name: str
+
+    def activities(self) -> list[Callable[..., Any]]:
+        """All of them."""
+
+
 @asynccontextmanager
-async def working(client: Client, world: World, *, cached: int = 10) -> AsyncIterator[None]:
+async def working(client: Client, world: Played, *, cached: int = 10) -> AsyncIterator[None]:
     """The worker of a world; one that is to be replaced keeps no run in its memory."""
     worker = Worker(
         client,
@@ -199,16 +208,16 @@ async def working(client: Client, world: World, *, cached: int = 10) -> AsyncIte
         yield
 
 
-async def begin(client: Client, world: World) -> Run:
+async def begin(client: Client, world: Played) -> Run:
     return await client.start_workflow(
         "AgentRun", {"agent": "payer"}, id=world.name, task_queue=world.name, task_timeout=TASK_TIMEOUT
     )
 
 
 @asynccontextmanager
-async def running(env: WorkflowEnvironment, world: World) -> AsyncIterator[Run]:
+async def running(env: WorkflowEnvironment, world: Played, *, cached: int = 10) -> AsyncIterator[Run]:
     """A run of this world, and its worker."""
-    async with working(env.client, world):
+    async with working(env.client, world, cached=cached):
         yield await begin(env.client, world)
 
 

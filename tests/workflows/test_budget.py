@@ -6,18 +6,17 @@ what they would have said.
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
+import payers
 import pytest
 from asked import until
+from payers import Run, begin
 from temporalio import activity
-from temporalio.client import Client, WorkflowHandle
-from temporalio.testing import WorkflowEnvironment
-from temporalio.worker import Worker
 
 from domain.agent import Definition, Limits, Rule
 from domain.decisions import Authority, Objection
@@ -26,16 +25,12 @@ from domain.raises import Raise
 from domain.request import LoadRequest
 from domain.spend import Usage
 from domain.tool import Effect, Preparation, Prepared, Read, ToolCall, ToolResult, ToolSpec
-from workflows.agent_run import AgentRun
-from workflows.runner import CheckedRunner
 
 LEAD, CLERK, DESK = "lead@example.com", "clerk@example.com", "desk@example.com"
-TASK_TIMEOUT = timedelta(seconds=2)
 TOOLS = [
     ToolSpec(name="look", description="", input_schema={}, declares=Read()),
     ToolSpec(name="pay", description="", input_schema={}, declares=Effect(safety="key")),
 ]
-Run = WorkflowHandle[Any, Any]
 SMALL, LAST = Usage(input_tokens=100, output_tokens=44), Usage(input_tokens=130, output_tokens=50)
 END = Usage(input_tokens=190, output_tokens=10)
 
@@ -133,31 +128,8 @@ class World:
         return ToolResult(content="paid 40 to Ana")
 
 
-@asynccontextmanager
-async def working(client: Client, world: World) -> AsyncIterator[None]:
-    """A worker of a world; it keeps no run in its memory, so that another one can go on."""
-    async with Worker(
-        client,
-        task_queue=world.name,
-        workflows=[AgentRun],
-        activities=world.activities(),
-        workflow_runner=CheckedRunner(),
-        max_cached_workflows=0,
-    ):
-        yield
-
-
-async def begin(client: Client, world: World) -> Run:
-    return await client.start_workflow(
-        "AgentRun", {"agent": "payer"}, id=world.name, task_queue=world.name, task_timeout=TASK_TIMEOUT
-    )
-
-
-@asynccontextmanager
-async def running(env: WorkflowEnvironment, world: World) -> AsyncIterator[Run]:
-    """A run of this world, and its worker."""
-    async with working(env.client, world):
-        yield await begin(env.client, world)
+# They keep no run in their memory, so that another one can go on.
+working, running = partial(payers.working, cached=0), partial(payers.running, cached=0)
 
 
 def stands(reason: str) -> Callable[[Any], bool]:

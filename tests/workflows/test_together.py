@@ -51,6 +51,15 @@ async def one_more(handle, gate):
             await asyncio.sleep(0.02)
 
 
+async def answered(server, world):
+    """A run whose model has answered, and nobody has worked that in."""
+    async with mind(server.client, world):
+        handle = await begin(server.client, world)
+        await world.at_model.wait()
+    await one_more(handle, world.model_gate)
+    return handle
+
+
 @asynccontextmanager
 async def back(server, world, handle):
     """The mind, after all of it came; in the end, what it did has to replay, and no task may have failed."""
@@ -171,10 +180,7 @@ async def test_what_is_said_to_a_run_at_its_end_changes_nothing_and_leaves_a_tra
 async def test_what_is_said_with_the_last_answer_is_heard(server):
     world = World([], model_gate=asyncio.Event())
     async with hands(server.client, world):
-        async with mind(server.client, world):
-            handle = await begin(server.client, world)
-            await world.at_model.wait()
-        await one_more(handle, world.model_gate)
+        handle = await answered(server, world)
         await handle.signal("message", {"text": "And the rest?", "from": "ann"})
 
         async with back(server, world, handle):
@@ -184,10 +190,7 @@ async def test_what_is_said_with_the_last_answer_is_heard(server):
 async def test_a_decision_that_comes_with_the_last_answer_has_its_answer(server):
     world = World([], model_gate=asyncio.Event())
     async with hands(server.client, world):
-        async with mind(server.client, world):
-            handle = await begin(server.client, world)
-            await world.at_model.wait()
-        await one_more(handle, world.model_gate)
+        handle = await answered(server, world)
         answer = asyncio.create_task(say(handle, "approve", "s1.1-000000"))
 
         async with back(server, world, handle):
@@ -202,10 +205,7 @@ async def test_a_wish_to_pause_that_comes_before_the_run_waits_for_a_person_hold
     """One moment later it would have: what is approved then does not run until somebody lets the run go on."""
     world = World([[pay(40)]], model_gate=asyncio.Event())
     async with hands(server.client, world):
-        async with mind(server.client, world):
-            handle = await begin(server.client, world)
-            await world.at_model.wait()
-        await one_more(handle, world.model_gate)
+        handle = await answered(server, world)
         await handle.signal("pause", {"by": "ann"})
 
         async with back(server, world, handle):

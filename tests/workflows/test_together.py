@@ -192,6 +192,7 @@ async def test_a_decision_that_comes_with_the_last_answer_has_its_answer(server)
     async with hands(server.client, world):
         handle = await answered(server, world)
         answer = asyncio.create_task(say(handle, "approve", "s1.1-000000"))
+        await handle.describe()  # what was asked first has reached the server when this is answered
 
         async with back(server, world, handle):
             assert (await answer)["accepted"] is False

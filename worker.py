@@ -22,6 +22,8 @@ HEARTBEAT_THROTTLE = timedelta(seconds=0.5)
 # What a stopping worker gives its activities to come to an end.
 GRACE = timedelta(seconds=2)
 SLOTS = 100
+# With the SDK's 5, what busy runs have next to do waits in the server's database for one that asks.
+POLLERS = 20
 # Named here, because the SDK would otherwise read and hash every loaded module at each start.
 BUILD_ID = "dayflow"
 # Runs kept in memory, at about 0.3 MB each; one that waits longer than others is replayed when it goes on.
@@ -36,7 +38,7 @@ async def host(
 
     tools: others than those in activities/tools/. options: what else `temporalio.worker.Worker` is told.
     """
-    from temporalio.worker import Worker
+    from temporalio.worker import PollerBehaviorSimpleMaximum, Worker
 
     from activities.agents import Agents
     from activities.compactor import Compactor
@@ -94,6 +96,7 @@ async def host(
         graceful_shutdown_timeout=GRACE,
         build_id=BUILD_ID,
         max_cached_workflows=CACHED,
+        workflow_task_poller_behavior=PollerBehaviorSimpleMaximum(POLLERS),
         max_concurrent_workflow_tasks=SLOTS,
         max_concurrent_activities=SLOTS,
         **options,

@@ -69,9 +69,10 @@ class Copy:
 
     def append(self, message: Message) -> None:
         """Add the next message."""
+        data = digest.canonical(message)
         self.messages.append(message)
-        self.heads.append(digest.chain(self.heads[-1], message))
-        self.size += len(digest.canonical(message))
+        self.heads.append(digest.link(self.heads[-1], data))
+        self.size += len(data)
 
     def agrees(self, call: ModelCall) -> bool:
         """Whether the first `length` messages are the ones that the call means."""

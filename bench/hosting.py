@@ -10,14 +10,14 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
-from temporalio.worker import Worker
+from temporalio.worker import PollerBehaviorSimpleMaximum, Worker
 
 import worker
 from activities.model import Model
 from activities.pull import Foresight, Transcripts
 from activities.runner import Runner
 from bench import nothing, scenario
-from bench.by_value import ByValue
+from bench.by_value import BareLoop, ByValue
 from bench.models import HttpByValue, Stub, StubByValue
 from bench.nothing import Nothing
 from domain import request
@@ -38,9 +38,14 @@ class Contender:
     model: `bare` answers at once; `pull` pulls the transcript first; `ledger` commits as well; `http` is the real one.
     """
 
-    workflow: Literal["AgentRun", "ByValue", "Nothing"]
+    workflow: Literal["AgentRun", "ByValue", "BareLoop", "Nothing"]
     model: Literal["bare", "pull", "ledger", "http"] = "bare"
     eager: bool = True
+
+    @property
+    def by_value(self) -> bool:
+        """Whether the model call gets the whole list of messages."""
+        return self.workflow in ("ByValue", "BareLoop")
 
 
 def quiet() -> None:
@@ -63,16 +68,17 @@ async def host(client: Client, settings: Settings, contender: Contender, steps: 
     tools = Runner(settings, store).activities(scenario.TOOLS)
     model = _model(contender, steps, settings, ledger, transcripts)
     process = Worker(
-        _usual(client) if contender.workflow == "ByValue" else client,
+        _usual(client) if contender.by_value else client,
         task_queue=scenario.TASK_QUEUE,
-        workflows=[AgentRun, ByValue, Nothing],
+        workflows=[AgentRun, ByValue, BareLoop, Nothing],
         workflow_runner=CheckedRunner(),
         activities=[_load(steps), model, *tools, nothing.nothing, nothing.nothing_beside],
-        interceptors=[Foresight(transcripts)],
+        interceptors=[] if contender.by_value else [Foresight(transcripts)],
         sticky_queue_schedule_to_start_timeout=worker.STICKY_TIMEOUT,
         max_heartbeat_throttle_interval=worker.HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=worker.HEARTBEAT_THROTTLE,
         graceful_shutdown_timeout=worker.GRACE,
+        workflow_task_poller_behavior=PollerBehaviorSimpleMaximum(worker.POLLERS),
         max_concurrent_workflow_tasks=worker.SLOTS,
         max_concurrent_activities=worker.SLOTS,
         disable_eager_activity_execution=not contender.eager,
@@ -96,7 +102,7 @@ def _load(steps: int) -> Callable[..., Any]:
 def _model(
     contender: Contender, steps: int, settings: Settings, ledger: Ledger, transcripts: Transcripts
 ) -> Callable[..., Any]:
-    if contender.workflow == "ByValue":
+    if contender.by_value:
         return HttpByValue(steps, settings).call if contender.model == "http" else StubByValue(steps).call
     if contender.model == "http":
         return Model(settings, ledger, transcripts, Streams(Files(settings.home))).call

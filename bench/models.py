@@ -38,7 +38,7 @@ class Stub:
 
 
 class StubByValue:
-    """The list-passing script's model activity, with the same answers."""
+    """The list-passing model activity, with the same answers."""
 
     def __init__(self, steps: int) -> None:
         self._steps = steps
@@ -51,7 +51,7 @@ class StubByValue:
 
 
 class HttpByValue:
-    """The list-passing script's model activity over HTTP: the same SDK, request and stream, no ledger."""
+    """The list-passing model activity over HTTP: the same SDK, request and stream, no ledger."""
 
     def __init__(self, steps: int, settings: Settings) -> None:
         self._definition = scenario.definition("", steps)

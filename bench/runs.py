@@ -77,7 +77,8 @@ async def measure(stack: Stack, contender: Contender, steps: int) -> Run:
 
 async def start(client: Client, contender: Contender, steps: int) -> Handle:
     """Start one run."""
-    arguments: dict[str, Any] = {"AgentRun": {"agent": "bench"}, "ByValue": scenario.task(steps), "Nothing": steps}
+    run = {"agent": "bench"}
+    arguments = {"AgentRun": run, "ByValue": run, "BareLoop": scenario.task(steps), "Nothing": steps}
     id_ = f"{contender.workflow}-{contender.model}-{steps}-{uuid.uuid4().hex[:8]}"
     return await client.start_workflow(
         contender.workflow, arguments[contender.workflow], id=id_, task_queue=scenario.TASK_QUEUE

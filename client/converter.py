@@ -11,7 +11,7 @@ from typing import Any
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
 from temporalio.contrib.pydantic import PydanticPayloadConverter
-from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadConverter
+from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadConverter, StorageDriverStoreContext
 
 from client import codec
 from client.codec import SealingCodec
@@ -31,7 +31,7 @@ _PARTS = tuple(PydanticPayloadConverter().converters.values())
 class TolerantPayloadConverter(PydanticPayloadConverter):
     """Strict where a type is asked for, tolerant where anything may come.
 
-    The SDK makes one for each task and for each payload that it might store elsewhere; their parts are made once.
+    The SDK makes one for each task; their parts are made once.
     """
 
     def __init__(self) -> None:
@@ -39,8 +39,11 @@ class TolerantPayloadConverter(PydanticPayloadConverter):
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         """Decode each payload by itself."""
-        hints: list[type | None] = list(type_hints) if type_hints else [None] * len(payloads)
-        return [self._one(payload, hint) for payload, hint in zip(payloads, hints, strict=False)]
+        try:
+            return super().from_payloads(payloads, type_hints)
+        except Exception:
+            hints: list[type | None] = list(type_hints) if type_hints else [None] * len(payloads)
+            return [self._one(payload, hint) for payload, hint in zip(payloads, hints, strict=False)]
 
     def _one(self, payload: Payload, hint: type | None) -> Any:
         try:
@@ -84,8 +87,18 @@ class SealedFailureConverter(BriefFailureConverter):
         failure.message, failure.stack_trace = "Encoded failure", ""
 
 
+class HomeDataConverter(DataConverter):
+    """One for all that a home stores elsewhere: its drivers name payloads by their content alone.
+
+    The SDK would make a new one for each payload, to tell the driver whose it is.
+    """
+
+    def _with_store_context(self, store_ctx: StorageDriverStoreContext) -> DataConverter:
+        return self
+
+
 # What a home adds to it is in `converter`.
-CONVERTER = DataConverter(
+CONVERTER = HomeDataConverter(
     payload_converter_class=TolerantPayloadConverter, failure_converter_class=BriefFailureConverter
 )
 

@@ -13,12 +13,13 @@ from temporalio.service import RPCError
 
 # Closed runs are deleted by the workflow `Retention`, which knows what has to stay; this is but the last resort.
 RETENTION = timedelta(days=3650)
+# Each by its type, as the server's own command calls it.
 ATTRIBUTES = {
-    "DayflowAgent": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
-    "DayflowStatus": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
-    "DayflowWaitingFor": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
-    "DayflowStep": IndexedValueType.INDEXED_VALUE_TYPE_INT,
-    "DayflowTokens": IndexedValueType.INDEXED_VALUE_TYPE_INT,
+    "DayflowAgent": "Keyword",
+    "DayflowStatus": "Keyword",
+    "DayflowWaitingFor": "Keyword",
+    "DayflowStep": "Int",
+    "DayflowTokens": "Int",
 }
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ async def register_search_attributes(client: Client) -> bool:
         known = await client.operator_service.list_search_attributes(
             ListSearchAttributesRequest(namespace=client.namespace)
         )
-        new = {name: kind for name, kind in ATTRIBUTES.items() if name not in known.custom_attributes}
+        new = {name: _indexed(kind) for name, kind in ATTRIBUTES.items() if name not in known.custom_attributes}
         if new:
             await client.operator_service.add_search_attributes(
                 AddSearchAttributesRequest(namespace=client.namespace, search_attributes=new)
@@ -39,6 +40,10 @@ async def register_search_attributes(client: Client) -> bool:
         log.warning("runs go without search attributes: %s", error)
         return False
     return True
+
+
+def _indexed(kind: str) -> IndexedValueType.ValueType:
+    return IndexedValueType.Value(f"INDEXED_VALUE_TYPE_{kind.upper()}")
 
 
 async def keep_closed_runs(client: Client) -> None:

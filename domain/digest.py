@@ -4,13 +4,15 @@ import hashlib
 import json
 from typing import Any
 
+_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=repr)
+
 
 def canonical(value: Any) -> bytes:
     """Encode a JSON value: keys sorted, no spaces, ASCII only (lone surrogates survive as escapes).
 
     What is no JSON, such as the bytes of a binary payload, stands as its `repr`.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=repr).encode("ascii")
+    return _JSON.encode(value).encode("ascii")
 
 
 def sha256(value: Any) -> str:
@@ -20,4 +22,9 @@ def sha256(value: Any) -> str:
 
 def chain(previous: str, value: Any) -> str:
     """Hex sha256 over the digest so far and the next value: one digest that speaks for a whole list."""
-    return hashlib.sha256(previous.encode("ascii") + canonical(value)).hexdigest()
+    return link(previous, canonical(value))
+
+
+def link(previous: str, data: bytes) -> str:
+    """The same, of a value in its canonical form."""
+    return hashlib.sha256(previous.encode("ascii") + data).hexdigest()

@@ -43,6 +43,7 @@ async def host(
     from activities.agents import Agents
     from activities.compactor import Compactor
     from activities.firings import Firings
+    from activities.heartbeat import Heartbeats
     from activities.model import Model
     from activities.people import People
     from activities.pull import Foresight, Transcripts
@@ -89,7 +90,7 @@ async def host(
             tidy.delete,
             *Runner(settings, store).activities(tools),
         ],
-        interceptors=[Foresight(transcripts), Answers()],
+        interceptors=[Heartbeats(), Foresight(transcripts), Answers()],
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
         max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,

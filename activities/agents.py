@@ -12,6 +12,7 @@ from domain import agent, errors, request, spend
 from domain.agent import Agent, Definition, Rule
 from domain.request import LoadRequest, RunRequest
 from domain.tool import Effect, ToolSpec
+from store import crash
 from store.database import Database
 from store.runs import Runs
 from store.settings import Settings
@@ -42,6 +43,7 @@ class Agents:
         except errors.Refused as error:
             benign = ApplicationErrorCategory.BENIGN
             raise ApplicationError(str(error), type="refused", non_retryable=True, category=benign) from None
+        crash.point("load.done")
         return definition
 
     def _resolve(self, wanted: RunRequest, found: Agent, run: str) -> Definition:

@@ -4,11 +4,27 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from typing import Any
 
 from temporalio import activity
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 # How long an attempt that begins late listens for the server's word that it was given up.
 LISTENS_S = 1.0
+
+
+class Heartbeats(Interceptor):
+    """Beats for each activity that has a heartbeat timeout."""
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        """Stand before each activity."""
+        return _Beating(next)
+
+
+class _Beating(ActivityInboundInterceptor):
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        async with beating():
+            return await super().execute_activity(input)
 
 
 @asynccontextmanager

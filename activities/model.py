@@ -14,7 +14,6 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities import cleaning, model_errors
-from activities.heartbeat import beating
 from activities.model_errors import BadAnswer
 from activities.pull import Transcripts
 from domain import budget, caching, characters, compaction, digest, errors, transcript
@@ -55,14 +54,13 @@ class Model:
     @activity.defn(name="call_model")
     async def call(self, call: ModelCall) -> ModelAnswer:
         """The answer to this ask of this step: from the ledger if it was paid for, else from the API."""
-        async with beating():
-            definition, messages = await self._transcripts.pull(call)
-            if call.step > 1 and call.ask == 1 and activity.info().attempt == 1:
-                crash.point("step.end")
-            request = body(definition, messages, call.max_tokens)
-            return await self.ask(
-                self._entry(call, definition, messages, request), request, call.most_lost, watched=definition.run
-            )
+        definition, messages = await self._transcripts.pull(call)
+        if call.step > 1 and call.ask == 1 and activity.info().attempt == 1:
+            crash.point("step.end")
+        request = body(definition, messages, call.max_tokens)
+        return await self.ask(
+            self._entry(call, definition, messages, request), request, call.most_lost, watched=definition.run
+        )
 
     async def ask(
         self, entry: Entry, request: dict[str, Any], most_lost: int | None = None, *, watched: str | None = None

@@ -9,7 +9,7 @@ from domain import errors
 from domain.decisions import Authority, Objection, Standing, same_person
 from domain.raises import ABOUT, VERDICT, Raise
 from domain.signature import Statement
-from store import approvers
+from store import approvers, crash
 from store.effects import Effects
 from store.settings import Settings
 
@@ -25,9 +25,11 @@ class People:
     async def check_authority(self, asked: Authority) -> Objection:
         """Whether the approver is on the list, has the role for the amount, and has signed where a key is on file."""
         try:
-            return Objection(why=await asyncio.to_thread(self._objection, asked, activity.info().namespace))
+            why = await asyncio.to_thread(self._objection, asked, activity.info().namespace)
         except errors.BadSetting as error:
-            return Objection(why=str(error))
+            why = str(error)
+        crash.point("check.done")
+        return Objection(why=why)
 
     @activity.defn(name="check_raise")
     async def check_raise(self, asked: Raise) -> Objection:

@@ -16,7 +16,6 @@ from temporalio import activity
 from temporalio.client import Client
 
 from activities.executions import Executions
-from activities.heartbeat import beating
 from domain import digest, errors, memory, retention
 from domain.retention import Batch, Done, Found, Kind, Look, Mark, Plan, Verdict, Wanted
 from store import crash, files, payloads, streams
@@ -264,24 +263,21 @@ class Retention:
     @activity.defn(name="find_expired")
     async def find(self, look: Look) -> Found:
         """A page of what may go."""
-        async with beating():
-            return await self._shelves[look.kind].find(look)
+        return await self._shelves[look.kind].find(look)
 
     @activity.defn(name="mark_expired")
     async def mark(self, batch: Batch) -> Done:
         """Let the grace period of these begin: now, however long ago they were found."""
-        async with beating():
-            await self._marks[batch.kind](batch.names, _now())
-            crash.point("retention.marked")
-            return Done()
+        await self._marks[batch.kind](batch.names, _now())
+        crash.point("retention.marked")
+        return Done()
 
     @activity.defn(name="delete_expired")
     async def delete(self, batch: Batch) -> Done:
         """Delete what was found."""
-        async with beating():
-            done = await self._shelves[batch.kind].delete(batch)
-            crash.point("retention.cleared")
-            return done
+        done = await self._shelves[batch.kind].delete(batch)
+        crash.point("retention.cleared")
+        return done
 
 
 async def vanished(executions: Executions, names: list[str], done: Done, expiry: Expiry) -> Done:

@@ -13,7 +13,6 @@ from temporalio import activity
 from temporalio.common import RawValue
 
 from activities import cleaning
-from activities.heartbeat import beating
 from activities.once import Doing, Once
 from activities.tool import Arguments, Context, Outcome, Tool
 from domain import errors
@@ -49,15 +48,16 @@ class Runner:
     def _activity(self, tool: Tool) -> Act:
         @activity.defn(name=tool.name)
         async def act(call: ToolCall) -> ToolResult:
-            async with beating():
-                return await self.run(tool, call)
+            return await self.run(tool, call)
 
         return act
 
     def _preparation(self, tools: Mapping[str, Tool]) -> Callable[[Preparation], Coroutine[Any, Any, Prepared]]:
         @activity.defn(name="prepare_action")
         async def prepare(wanted: Preparation) -> Prepared:
-            return await self.prepare(tools.get(wanted.tool), wanted)
+            prepared = await self.prepare(tools.get(wanted.tool), wanted)
+            crash.point("prepare.done")
+            return prepared
 
         return prepare
 

@@ -13,6 +13,7 @@ from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, Telemetr
 from temporalio.worker import PollerBehaviorSimpleMaximum, Worker
 
 import worker
+from activities.heartbeat import Heartbeats
 from activities.model import Model
 from activities.pull import Foresight, Transcripts
 from activities.runner import Runner
@@ -73,7 +74,7 @@ async def host(client: Client, settings: Settings, contender: Contender, steps: 
         workflows=[AgentRun, ByValue, BareLoop, Nothing],
         workflow_runner=CheckedRunner(),
         activities=[_load(steps), model, *tools, nothing.nothing, nothing.nothing_beside],
-        interceptors=[] if contender.by_value else [Foresight(transcripts)],
+        interceptors=[Heartbeats()] if contender.by_value else [Heartbeats(), Foresight(transcripts)],
         sticky_queue_schedule_to_start_timeout=worker.STICKY_TIMEOUT,
         max_heartbeat_throttle_interval=worker.HEARTBEAT_THROTTLE,
         default_heartbeat_throttle_interval=worker.HEARTBEAT_THROTTLE,

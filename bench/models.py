@@ -6,7 +6,6 @@ import anthropic
 from temporalio import activity
 
 from activities import model
-from activities.heartbeat import beating
 from activities.pull import Transcripts
 from bench import by_value, scenario
 from domain import digest
@@ -28,13 +27,12 @@ class Stub:
     @activity.defn(name="call_model")
     async def call(self, call: ModelCall) -> ModelAnswer:
         """The scripted answer."""
-        async with beating():
-            answer = scenario.answer(activity.info().workflow_run_id or "", call.step, self._steps)
-            if self._transcripts is not None:
-                definition, messages = await self._transcripts.pull(call)
-                if self._ledger is not None:
-                    return await _through(self._ledger, definition, messages, call, answer)
-            return answer
+        answer = scenario.answer(activity.info().workflow_run_id or "", call.step, self._steps)
+        if self._transcripts is not None:
+            definition, messages = await self._transcripts.pull(call)
+            if self._ledger is not None:
+                return await _through(self._ledger, definition, messages, call, answer)
+        return answer
 
 
 class StubByValue:
@@ -46,8 +44,7 @@ class StubByValue:
     @activity.defn(name=by_value.CALL_MODEL)
     async def call(self, messages: list[dict[str, Any]]) -> ModelAnswer:
         """The scripted answer."""
-        async with beating():
-            return scenario.answer(activity.info().workflow_run_id or "", len(messages) // 2 + 1, self._steps)
+        return scenario.answer(activity.info().workflow_run_id or "", len(messages) // 2 + 1, self._steps)
 
 
 class HttpByValue:
@@ -61,7 +58,7 @@ class HttpByValue:
     async def call(self, messages: list[dict[str, Any]]) -> ModelAnswer:
         """The sandbox's answer."""
         request = model.body(self._definition, messages, self._definition.max_tokens)
-        async with beating(), self._client.messages.stream(**request) as stream:
+        async with self._client.messages.stream(**request) as stream:
             message = await stream.get_final_message()
         return ModelAnswer(
             content=message.to_dict()["content"],

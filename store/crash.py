@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 POINTS: dict[str, str] = {
+    "load.done": "after the agent was loaded and the run's id claimed, before that is recorded",
     "step.end": "a step is recorded; before the next model call spends anything",
     "model.begin": "before the ledger's `begun` of a model call",
     "model.begun": "after `begun`, before the request is sent",
@@ -17,6 +18,8 @@ POINTS: dict[str, str] = {
     "model.done": "after the ledger's `done`, before the result is recorded",
     "compact.done": "after a transcript was summed up, before that is recorded",
     "read.done": "after a reading tool ran, before its result is recorded",
+    "prepare.done": "after an effect was looked at before anyone is asked, before that is recorded",
+    "check.done": "after it was checked who may decide, before that is recorded",
     "effect.begin": "before the ledger's `begun` of an effect",
     "effect.begun": "after `begun`, before the effect",
     "mail.accepted": "after the mail server took a mail, before its copy goes into Sent",

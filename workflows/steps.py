@@ -97,6 +97,7 @@ async def load_agent(request: LoadRequest) -> Definition:
         request,
         result_type=Definition,
         start_to_close_timeout=LOAD_ATTEMPT,
+        heartbeat_timeout=HEARTBEAT,
         retry_policy=LOAD_RETRIES,
         summary="check the input and freeze the agent",
     )
@@ -138,6 +139,7 @@ async def prepare_action(wanted: Preparation) -> Prepared:
         wanted,
         result_type=Prepared,
         start_to_close_timeout=LOOK_ATTEMPT,
+        heartbeat_timeout=HEARTBEAT,
         retry_policy=LOAD_RETRIES,
         summary=f"step {wanted.step}: {wanted.tool}",
     )
@@ -151,6 +153,7 @@ async def check_authority(asked: Authority) -> Objection:
         asked,
         result_type=Objection,
         start_to_close_timeout=LOOK_ATTEMPT,
+        heartbeat_timeout=HEARTBEAT,
         retry_policy=LOAD_RETRIES,
         summary=cut(f"{asked.decision.verdict} {asked.decision.action_id} by {asked.decision.approver}", SUMMARY_BYTES),
     )
@@ -164,6 +167,7 @@ async def resolve_effect(asked: Standing) -> Objection:
         asked,
         result_type=Objection,
         start_to_close_timeout=LOOK_ATTEMPT,
+        heartbeat_timeout=HEARTBEAT,
         retry_policy=LOAD_RETRIES,
         summary=cut(
             f"{asked.resolution.action_id}: {asked.resolution.outcome}, says {asked.resolution.by}", SUMMARY_BYTES
@@ -179,6 +183,7 @@ async def check_raise(asked: Raise) -> Objection:
         asked,
         result_type=Objection,
         start_to_close_timeout=LOOK_ATTEMPT,
+        heartbeat_timeout=HEARTBEAT,
         retry_policy=LOAD_RETRIES,
         summary=cut(f"new limits by {asked.by}", SUMMARY_BYTES),
     )
@@ -192,6 +197,7 @@ async def plan_retention(wanted: Wanted) -> Plan:
         wanted,
         result_type=Plan,
         start_to_close_timeout=LOOK_ATTEMPT,
+        heartbeat_timeout=HEARTBEAT,
         retry_policy=LOAD_RETRIES,
         summary="dry run" if wanted.dry_run else "how long each is kept",
     )
@@ -247,6 +253,7 @@ async def due_run(firing: Firing) -> Due:
         firing,
         result_type=Due,
         start_to_close_timeout=LOOK_ATTEMPT,
+        heartbeat_timeout=HEARTBEAT,
         retry_policy=LOAD_RETRIES,
         summary=cut(f"{firing.timetable.name}, {firing.timetable.time_zone}", SUMMARY_BYTES),
     )

@@ -19,6 +19,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.cleaning import MAX_RESULT_BYTES, REDACTED
+from activities.heartbeat import beating
 from activities.runner import Runner
 from activities.tool import Arguments, Tool
 from activities.tools import create_task
@@ -349,15 +350,20 @@ async def test_a_tool_that_hangs_in_a_thread_does_not_hold_up_another(act):
 # Large outcomes
 
 
-async def test_fifty_megabytes_are_clipped_and_kept_while_the_heartbeats_go_on(act, environment, tmp_path):
+async def test_fifty_megabytes_are_clipped_and_kept_while_the_heartbeats_go_on(runner, environment, tmp_path):
     beats = [time.monotonic()]
     environment.info = dataclasses.replace(environment.info, heartbeat_timeout=timedelta(seconds=0.06))
     environment.on_heartbeat = lambda *details: beats.append(time.monotonic())
 
+    async def beaten(activity, called):
+        async with beating():
+            return await activity(called)
+
     def large(arguments, context):
         return "\n".join(["x" * 79] * 650_000)
 
-    result = await act(tool(large), call())
+    activity, _, _ = runner.activities({tool(large).name: tool(large)})
+    result = await environment.run(beaten, activity, call())
 
     assert len(result.content.encode()) <= MAX_RESULT_BYTES + 100
     kept = Blobs(tmp_path / "payloads").get(result.blob)

@@ -10,6 +10,7 @@ from homes import Home
 
 # Only a kill between the request and the ledger's `done` pays again.
 ONCE = [
+    Case(("load.done",)),
     Case(("model.begin",)),
     Case(("model.begun",), unknown=1),
     Case(("model.stream",), again={(1, 1): 1}),

@@ -12,6 +12,7 @@ import pytest
 from checker import check
 from homes import Home, pid_of, until
 from refunds import LEAD, PLAN, Refund, approve, asked, begin, refunded_once
+from temporalio.api.enums.v1 import TimeoutType
 from witness import Witness, ends, send, witness
 from workers import working
 
@@ -87,6 +88,28 @@ def test_a_kill_during_the_mail_changes_nothing(home, told, points):
     as_if_nothing_had_happened(home, told[points].result())
 
 
+def test_a_kill_before_a_person_is_asked_is_noticed_by_the_heartbeat(home):
+    refund = Refund("before-asking")
+    refund = Refund(order=refund.order, run_id=refund.run_id, queue=refund.run_id)
+    begin(home, refund)
+    with working(home, refund.queue, DAYFLOW_CRASH_AT="prepare.done") as doomed:
+        doomed.died()
+    with working(home, refund.queue):
+        approve(home, refund.run_id, asked(home, refund)["action_id"])
+        ends(home, refund.run_id)
+
+    told = Told(refund, witness(home, refund.run_id))
+    as_if_nothing_had_happened(home, told)
+    assert lost(told.seen, "prepare_action") == [TimeoutType.TIMEOUT_TYPE_HEARTBEAT]
+
+
+def test_a_kill_while_a_decision_is_checked_is_noticed_by_the_heartbeat(home):
+    told = killed(home, ("check.done",))
+
+    as_if_nothing_had_happened(home, told)
+    assert lost(told.seen, "check_authority") == [TimeoutType.TIMEOUT_TYPE_HEARTBEAT]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("points", TWICE, ids=", then ".join)
 def test_a_second_kill_during_the_recovery_changes_nothing(home, told_twice, points):
@@ -149,6 +172,18 @@ def server_killed(home: Home) -> Iterator[None]:
     os.kill(pid_of(home, "server"), signal.SIGKILL)
     yield
     home.dayflow("up", "--no-worker")
+
+
+def lost(seen: Witness, activity: str) -> "list[TimeoutType.ValueType]":
+    """How the server noticed that attempts of this activity were lost."""
+    scheduled = {
+        event.event_id: event.activity_task_scheduled_event_attributes.activity_type.name for event in seen.events
+    }
+    started = [event.activity_task_started_event_attributes for event in seen.events]
+    failures = [one.last_failure for one in started if scheduled.get(one.scheduled_event_id) == activity]
+    return [
+        failure.timeout_failure_info.timeout_type for failure in failures if failure.HasField("timeout_failure_info")
+    ]
 
 
 def as_if_nothing_had_happened(home: Home, told: Told) -> None:

@@ -20,7 +20,7 @@ PROMPT = 5.0
 HEARTBEAT = 5.0
 SIDE_BY_SIDE = 4
 # Tested in the files of refunds, compaction, two workers, retention and memory.
-ELSEWHERE = ("mail.", "compact.", "store.", "retention.")
+ELSEWHERE = ("prepare.", "check.", "mail.", "compact.", "store.", "retention.")
 # The points that a run of three steps meets.
 MET = [point for point in crash.POINTS if not point.startswith(ELSEWHERE)]
 

@@ -143,6 +143,8 @@ def _say(error: BaseException) -> str:
     if isinstance(error, anthropic.APIStatusError):
         said = f": {error.api_message}" if error.api_message else ""
         return f"the Messages API answered {error.status_code} {error.type or 'without a type'}{said}"[:500]
+    if isinstance(error, AttributeError | TypeError | LookupError):  # the SDK's, about an answer of another shape
+        return f"the answer could not be read ({type(error).__name__}: {error})"[:500]
     where = f" ({_origin(error.request.url)})" if isinstance(error, anthropic.APIConnectionError) else ""
     return f"{type(error).__name__}: {error}{where}"[:500]
 

@@ -244,6 +244,16 @@ async def test_an_error_has_its_one_ending(ask, answer, reason, most):
     assert finals.index(True) == max(most - 1, 0)
 
 
+async def test_an_answer_of_another_shape_is_named_as_that(ask):
+    uncounted = {**START, "message": {**START["message"], "usage": None}}
+
+    error = await ask(streamed(uncounted, *block('{"amount": 1}'), *STOP))
+
+    told = model_errors.failure(error, 1)
+    assert told.type == "needs repair"
+    assert told.message.startswith("the answer could not be read (AttributeError: ")
+
+
 async def test_after_a_pause_the_run_has_as_many_tries_again(ask):
     error = await ask(refused(529, "overloaded_error"))
 

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from temporalio.api.common.v1 import Payload
+from temporalio.converter import StorageDriverStoreContext, WorkflowSerializationContext
 
-from client.converter import CONVERTER
+from client.converter import CONVERTER, converter
 from domain import digest, errors, messages, request
 from domain.messages import Pause
 from domain.model import ModelCall
 from domain.request import LoadRequest
+from store.settings import Settings
 
 quick = settings(deadline=None, max_examples=100)
 PLAIN = CONVERTER.payload_converter
@@ -134,6 +136,13 @@ def test_a_value_of_another_shape_is_an_error_where_a_type_is_asked_for():
 
 def test_more_values_than_types_are_decoded_as_far_as_types_are_known():
     assert PLAIN.from_payloads([payload(b"1"), payload(b"2")], [int]) == [1]
+
+
+def test_the_sdk_makes_no_new_converter_for_each_payload_that_it_might_store_elsewhere(tmp_path):
+    home = converter(Settings(DAYFLOW_HOME=tmp_path))
+    whose = WorkflowSerializationContext(namespace="default", workflow_id="w1")
+
+    assert home._with_contexts(whose, StorageDriverStoreContext(target=None)) is home
 
 
 def test_no_values_are_no_values():

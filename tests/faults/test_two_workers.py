@@ -20,6 +20,7 @@ IN_A_TRANSACTION = [f"store.commit:{n}" for n in range(1, 17)]
 # Between an effect and its record, before it, within a model call, and in a transaction that holds its locks.
 CASES = ["effect.committed", "effect.begun", "model.received", "store.commit:6"]
 LONG = [
+    *("load.done", "prepare.done", "check.done"),
     *("model.begin", "model.begun", "model.stream", "model.received", "model.done", "read.done", "step.end"),
     *("effect.begin", "effect.begun", "effect.committed", "effect.done", "effect.committed:2", "mail.accepted"),
     *IN_A_TRANSACTION,

@@ -1,6 +1,7 @@
 """Fixtures that several folders of tests share."""
 
 import contextlib
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from homes import Home, running
 from postgres import Postgres
 
 stalls.watch()
+# A shell's background job ignores Ctrl-C, and so would all that these tests start from there.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

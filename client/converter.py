@@ -38,7 +38,7 @@ class TolerantPayloadConverter(PydanticPayloadConverter):
         super(PydanticPayloadConverter, self).__init__(*_PARTS)
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
-        """Decode each payload by itself."""
+        """Decode them; where one cannot be, each by itself."""
         try:
             return super().from_payloads(payloads, type_hints)
         except Exception:

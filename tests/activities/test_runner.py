@@ -362,7 +362,8 @@ async def test_fifty_megabytes_are_clipped_and_kept_while_the_heartbeats_go_on(r
     def large(arguments, context):
         return "\n".join(["x" * 79] * 650_000)
 
-    activity, _, _ = runner.activities({tool(large).name: tool(large)})
+    one = tool(large)
+    activity, _, _ = runner.activities({one.name: one})
     result = await environment.run(beaten, activity, call())
 
     assert len(result.content.encode()) <= MAX_RESULT_BYTES + 100

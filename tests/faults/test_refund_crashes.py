@@ -12,6 +12,7 @@ import pytest
 from checker import check
 from homes import Home, pid_of, until
 from refunds import LEAD, PLAN, Refund, approve, asked, begin, refunded_once
+from script import unique
 from temporalio.api.enums.v1 import TimeoutType
 from witness import Witness, ends, send, witness
 from workers import working
@@ -63,8 +64,7 @@ def side_by_side(home: Home, cases: Sequence[tuple[str, ...]]) -> Iterator[dict[
 
 def killed(home: Home, points: tuple[str, ...]) -> Told:
     """Kill one worker after another at these points; the last one finishes the run."""
-    refund = Refund("-".join(points).replace(":", ""))
-    refund = Refund(order=refund.order, run_id=refund.run_id, queue=refund.run_id)
+    refund = on_its_own_queue("-".join(points).replace(":", ""))
     first, *others = points
     begin(home, refund)
     with working(home, refund.queue, DAYFLOW_CRASH_AT=first) as doomed:
@@ -78,6 +78,11 @@ def killed(home: Home, points: tuple[str, ...]) -> Told:
     return Told(refund, witness(home, refund.run_id))
 
 
+def on_its_own_queue(name: str) -> Refund:
+    run_id = unique(name)
+    return Refund(run_id=run_id, queue=run_id)
+
+
 @pytest.mark.parametrize("points", REFUND, ids=", then ".join)
 def test_a_kill_during_the_refund_changes_nothing(home, told, points):
     as_if_nothing_had_happened(home, told[points].result())
@@ -89,8 +94,7 @@ def test_a_kill_during_the_mail_changes_nothing(home, told, points):
 
 
 def test_a_kill_before_a_person_is_asked_is_noticed_by_the_heartbeat(home):
-    refund = Refund("before-asking")
-    refund = Refund(order=refund.order, run_id=refund.run_id, queue=refund.run_id)
+    refund = on_its_own_queue("before-asking")
     begin(home, refund)
     with working(home, refund.queue, DAYFLOW_CRASH_AT="prepare.done") as doomed:
         doomed.died()
